@@ -1,0 +1,1 @@
+# Names the files of examples.

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RONDO_ATTENTION_H
+#define RONDO_ATTENTION_H
+
+#include <rondo/comm.h>
+#include <rondo/kernel.h>
+#include <rondo/layout.h>
+#include <rondo/request.h>
+#include <rondo/status.h>
+#include <rondo/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* One attention, as the model sees it.  Equal on every rank: plan creation compares. */
+typedef struct rondo_attention_desc {
+    size_t struct_bytes;
+    rondo_dtype_t dtype; /* RONDO_F32 */
+    rondo_mask_t mask;
+    int64_t batch;       /* rows; > 0 */
+    int q_heads;         /* a multiple of kv_heads */
+    int kv_heads;
+    int qk_dim;          /* head size of q and k */
+    int v_dim;           /* head size of v and o; 0: qk_dim */
+    float scale;         /* 0: 1 / sqrt(qk_dim) */
+} rondo_attention_desc_t;
+
+#define RONDO_ATTENTION_DESC_INIT                                                                  \
+    { sizeof(rondo_attention_desc_t), RONDO_F32, RONDO_MASK_CAUSAL, 1, 0, 0, 0, 0, 0.0f }
+
+/* How to do it.  NULL or "auto" lets the plan choose.  Strings are borrowed for the call only. */
+typedef struct rondo_plan_options {
+    size_t struct_bytes;
+    const char *schedule;         /* "auto", "ring" */
+    const char *backward;         /* "auto", "kv-grad", "none" (a plan for inference) */
+    const char *kernel_name;      /* a bundled kernel; NULL: "flash" */
+    const rondo_kernel_t *kernel; /* the caller's own; lives as long as the plan; wins over kernel_name */
+} rondo_plan_options_t;
+
+#define RONDO_PLAN_OPTIONS_INIT { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL }
+
+/* The caller's tensors of one rank, packed; n = rondo_layout_tokens(layout, rank).  They stay the
+ * caller's, and must stay where they are and unwritten (outputs: untouched) until the request is done.
+ * With n == 0 every pointer may be NULL. */
+typedef struct rondo_attention_fwd {
+    size_t struct_bytes;
+    const void *q; /* [batch][n][q_heads][qk_dim] */
+    const void *k; /* [batch][n][kv_heads][qk_dim] */
+    const void *v; /* [batch][n][kv_heads][v_dim] */
+    void *o;       /* [batch][n][q_heads][v_dim], written */
+    float *lse;    /* [batch][q_heads][n], written: natural log of the sum of exp of the row's scores */
+} rondo_attention_fwd_t;
+
+#define RONDO_ATTENTION_FWD_INIT { sizeof(rondo_attention_fwd_t), NULL, NULL, NULL, NULL, NULL }
+
+typedef struct rondo_attention_bwd {
+    size_t struct_bytes;
+    const void *q, *k, *v; /* as in the forward */
+    const void *o;         /* the forward's outputs */
+    const float *lse;
+    const void *d_o;       /* [batch][n][q_heads][v_dim] */
+    void *dq;              /* shapes of q, k, v; written, not added to */
+    void *dk;
+    void *dv;
+} rondo_attention_bwd_t;
+
+#define RONDO_ATTENTION_BWD_INIT                                                                   \
+    { sizeof(rondo_attention_bwd_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+
+/* What a plan has done since it was made.  Bytes are counted by the transport, at completion. */
+typedef struct rondo_plan_stats {
+    size_t struct_bytes;
+    uint64_t forwards, backwards;      /* calls completed */
+    uint64_t sent_bytes[2];            /* by lane: 0 inside the host, 1 between hosts */
+    uint64_t received_bytes[2];
+    uint64_t pairs;                    /* (query, key) pairs given to the kernel, forward and backward, per batch row */
+    double compute_seconds;            /* in the kernel */
+    double move_seconds;               /* some transfer was under way */
+    double exposed_seconds;            /* some transfer was under way and nothing computed */
+} rondo_plan_stats_t;
+
+#define RONDO_PLAN_STATS_INIT { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0 }
+
+/* Collective over comm: all ranks call it in the same order, with equal layout, desc and options; a
+ * difference, or an argument refused on one rank, is an error on every rank.  The layout is copied. */
+rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
+                                    const rondo_attention_desc_t *desc,
+                                    const rondo_plan_options_t *options, rondo_plan_t *plan);
+
+/* Starts one forward or backward and returns at once.  One request of a plan at a time: a second
+ * start before the first is done is RONDO_ERR_BUSY.  All ranks start the same calls of one plan in
+ * the same order; different plans are independent.  stream is handed to the kernel (CPU: NULL). */
+rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
+                                       void *stream, rondo_request_t *request);
+rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors,
+                                        void *stream, rondo_request_t *request);
+
+/* The plan in words: layout, schedules as text, kernel, transport.  Writes at most `bytes` with the
+ * final NUL and sets *needed (may be NULL) to the full size. */
+rondo_status_t rondo_plan_describe(rondo_plan_t plan, char *text, size_t bytes, size_t *needed);
+rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats);
+
+/* Local.  A request that is still in flight is cancelled.  NULL is a no-op. */
+void rondo_plan_destroy(rondo_plan_t plan);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+#endif

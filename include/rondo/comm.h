@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RONDO_COMM_H
+#define RONDO_COMM_H
+
+#include <rondo/status.h>
+#include <rondo/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* Names one communicator to be: where rank 0 listens, and a random token.  Opaque bytes; copy it to
+ * every rank by any means (a file, MPI_Bcast, a socket). */
+#define RONDO_UNIQUE_ID_BYTES 128
+typedef struct rondo_unique_id {
+    uint8_t bytes[RONDO_UNIQUE_ID_BYTES];
+} rondo_unique_id_t;
+
+/* Options of one communicator.  Start from RONDO_CONFIG_INIT; what is left alone comes from the
+ * environment (RONDO_*), then from the default.  Strings are borrowed for the call only. */
+typedef struct rondo_config {
+    size_t struct_bytes;
+    const char *transport;  /* "auto", "self" or "ucx"; NULL: RONDO_TRANSPORT */
+    const char *host_id;    /* ranks with equal text share a host; NULL: RONDO_HOST_ID, then the machine's */
+    int timeout_ms;         /* deadline of every wait; 0: RONDO_TIMEOUT */
+    int connect_timeout_ms; /* deadline of creation; 0: RONDO_CONNECT_TIMEOUT */
+} rondo_config_t;
+
+#define RONDO_CONFIG_INIT { sizeof(rondo_config_t), NULL, NULL, 0, 0 }
+
+/* What a communicator is.  Hosts are numbered in the order in which their first rank comes. */
+typedef struct rondo_comm_info {
+    size_t struct_bytes; /* set it before the call: RONDO_COMM_INFO_INIT */
+    int rank;            /* 0 <= rank < size */
+    int size;            /* ranks in all */
+    int host;            /* index of this rank's host */
+    int hosts;           /* hosts in all */
+    int local_rank;      /* index among the ranks of this host */
+    int local_size;      /* ranks of this host */
+    const char *transport; /* name of the transport; lives as long as the communicator */
+} rondo_comm_info_t;
+
+#define RONDO_COMM_INFO_INIT { sizeof(rondo_comm_info_t), 0, 0, 0, 0, 0, 0, NULL }
+
+/* Makes an id and opens the port behind it.  Call it in the process that will be rank 0. */
+rondo_status_t rondo_unique_id_get(rondo_unique_id_t *id);
+
+/* Collective over `size` ranks.  config may be NULL.  Waits for all ranks, at most the connect
+ * timeout; then the error lists the ranks that did not come. */
+rondo_status_t rondo_comm_create(const rondo_unique_id_t *id, int rank, int size,
+                                 const rondo_config_t *config, rondo_comm_t *comm);
+
+/* The same, with rank, size and address from the environment: RONDO_RANK, RONDO_SIZE, RONDO_ROOT
+ * (as rondo-run sets them), else torchrun's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.  Without any
+ * of them: one rank. */
+rondo_status_t rondo_comm_create_env(const rondo_config_t *config, rondo_comm_t *comm);
+
+rondo_status_t rondo_comm_query(rondo_comm_t comm, rondo_comm_info_t *info);
+
+/* Moves what can be moved, without waiting.  For callers that compute between start and wait. */
+rondo_status_t rondo_comm_progress(rondo_comm_t comm);
+
+/* Tells the other ranks that this one gives up: their waits end with RONDO_ERR_PEER.  Local, does
+ * not wait.  Destroy the communicator afterwards. */
+rondo_status_t rondo_comm_abort(rondo_comm_t comm);
+
+/* Closes the communicator.  Plans made on it must be destroyed before.  NULL is a no-op. */
+void rondo_comm_destroy(rondo_comm_t comm);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RONDO_KERNEL_H
+#define RONDO_KERNEL_H
+
+#include <rondo/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* A tile: q_count queries from q_first on, against k_count keys from k_first on, counted in tokens
+ * inside the query block and the key block of the call.  Query q_first + i sees key k_first + j
+ * iff lo <= i - j <= hi (0 <= i < q_count, 0 <= j < k_count).  Tiles are never empty, and at least
+ * one pair of each is visible; single rows may see nothing. */
+typedef enum {
+    RONDO_TILE_FULL = 0,   /* every pair */
+    RONDO_TILE_CAUSAL = 1, /* lo == 0, hi >= q_count - 1: key j <= query i */
+    RONDO_TILE_STRICT = 2, /* lo == 1, hi >= q_count - 1: key j < query i */
+    RONDO_TILE_BAND = 3    /* read lo and hi */
+} rondo_tile_kind_t;
+
+typedef struct rondo_tile {
+    int64_t q_first, q_count;
+    int64_t k_first, k_count;
+    int64_t lo, hi;
+    int64_t q_start, q_step; /* global position of query i: q_start + i * q_step */
+    int64_t k_start, k_step; /* global position of key j: k_start + j * k_step */
+    rondo_tile_kind_t kind;  /* what lo and hi say, for kernels that only know classes */
+} rondo_tile_t;
+
+/* A strided tensor: element (batch b, token t, head h, dim d) lies at
+ * data + b*batch_stride + t*token_stride + h*head_stride + d; strides count elements. */
+typedef struct rondo_tensor {
+    void *data;
+    int64_t batch_stride, token_stride, head_stride;
+} rondo_tensor_t;
+
+/* What all calls of one plan have in common. */
+typedef struct rondo_kernel_shape {
+    size_t struct_bytes;
+    rondo_dtype_t dtype;          /* of q, k, v, dO; accumulators are fp32 */
+    int64_t batch;
+    int q_heads, kv_heads;        /* query head h reads key head h / (q_heads / kv_heads) */
+    int qk_dim, v_dim;            /* head size of q and k; of v and o */
+    float scale;                  /* scores are scale * q.k */
+    int64_t max_q_tokens, max_k_tokens; /* largest block that will come */
+} rondo_kernel_shape_t;
+
+/* Forward.  q [b][q_tokens][q_heads][qk_dim], k [b][k_tokens][kv_heads][qk_dim], v [..][v_dim].
+ * o fp32 [b][q_tokens][q_heads][v_dim]; lse fp32, element (b, t, h) by its strides, natural log.
+ * A kernel that merges (RONDO_KERNEL_MERGES) folds each tile into the running (o, lse), which is
+ * normalised; (0, -inf) is empty.  Any other kernel is given one tile a call and overwrites o and
+ * lse of the tile's queries with the tile's own normalised result; a row that sees nothing: (0, -inf). */
+typedef struct rondo_kernel_forward {
+    size_t struct_bytes;
+    const rondo_kernel_shape_t *shape;
+    const rondo_tile_t *tiles;
+    int tile_count;
+    int64_t q_tokens, k_tokens;
+    rondo_tensor_t q, k, v;
+    rondo_tensor_t o, lse;
+    void *workspace; /* workspace_bytes, 64-byte aligned, contents undefined */
+    void *stream;    /* the caller's, untouched */
+} rondo_kernel_forward_t;
+
+/* Backward.  lse is the whole row's; delta fp32 = rowsum(o * dO), strides as lse.  dq, dk, dv are fp32
+ * and are added to, over all tiles of the call.  A row with lse == -inf adds nothing.
+ * delta.data is NULL when the kernel asked for o (RONDO_KERNEL_NEEDS_O), and o.data is NULL otherwise. */
+typedef struct rondo_kernel_backward {
+    size_t struct_bytes;
+    const rondo_kernel_shape_t *shape;
+    const rondo_tile_t *tiles;
+    int tile_count;
+    int64_t q_tokens, k_tokens;
+    rondo_tensor_t q, k, v;
+    rondo_tensor_t o, d_o, lse, delta;
+    rondo_tensor_t dq, dk, dv;
+    void *workspace;
+    void *stream;
+} rondo_kernel_backward_t;
+
+enum {
+    RONDO_KERNEL_MERGES = 1u << 0, /* forward folds into running o, lse and takes any tile list */
+    RONDO_KERNEL_NEEDS_O = 1u << 1 /* backward computes delta itself, from o */
+};
+
+/* A kernel: bundled, or the caller's own.  It is called only in the thread that calls start, test or
+ * wait, never twice at once for one plan, and returns 0 or any other number to fail the plan with
+ * RONDO_ERR_KERNEL.  It must not call Rondo. */
+typedef struct rondo_kernel {
+    size_t struct_bytes;
+    const char *name;
+    unsigned flags;
+    void *context; /* handed to each call */
+    size_t (*workspace_bytes)(void *context, const rondo_kernel_shape_t *shape); /* may be NULL: 0 */
+    int (*forward)(void *context, const rondo_kernel_forward_t *args);
+    int (*backward)(void *context, const rondo_kernel_backward_t *args); /* may be NULL: no backward */
+} rondo_kernel_t;
+
+/* A bundled kernel by name, or NULL: "reference" (plain loops, fp64 inside), "flash" (blocked fp32).
+ * Static storage; any thread. */
+const rondo_kernel_t *rondo_kernel_find(const char *name);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RONDO_TYPES_H
+#define RONDO_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Element types.  Values are fixed for ever.  Attention takes RONDO_F32 today. */
+typedef enum {
+    RONDO_F32 = 0,
+    RONDO_F64 = 1,  /* all-reduce only */
+    RONDO_BF16 = 2, /* reserved */
+    RONDO_F16 = 3   /* reserved */
+} rondo_dtype_t;
+
+/* Which keys a query sees, in global positions. */
+typedef enum {
+    RONDO_MASK_FULL = 0,  /* every key */
+    RONDO_MASK_CAUSAL = 1 /* keys at or before its own position */
+} rondo_mask_t;
+
+/* The label of a token whose loss does not count. */
+#define RONDO_IGNORE (-100)
+
+/* Handles are opaque pointers.  NULL is accepted by every destroy call. */
+typedef struct rondo_comm *rondo_comm_t;
+typedef struct rondo_layout *rondo_layout_t;
+typedef struct rondo_plan *rondo_plan_t;
+typedef struct rondo_request *rondo_request_t;
+
+#endif

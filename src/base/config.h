@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_CONFIG_H
+#define RI_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Every setting that RONDO_* variables can give, from the one table in config.c (name, type, default,
+ * help).  Strings are owned by the struct. */
+struct ri_config {
+    char *transport;            /* RONDO_TRANSPORT: auto, self, ucx */
+    char *host_id;              /* RONDO_HOST_ID: "" = the machine's own */
+    char *interface;            /* RONDO_INTERFACE: network interface of the bootstrap; "" = any */
+    int64_t timeout_ms;         /* RONDO_TIMEOUT, seconds or with a unit (500ms, 2m), > 0; default 1800 s */
+    int64_t connect_timeout_ms; /* RONDO_CONNECT_TIMEOUT; default 30 s */
+    int64_t spin;               /* RONDO_SPIN: idle progress calls before the first yield */
+    int64_t yield;              /* RONDO_YIELD: idle yields before sleeping on descriptors; -1: never sleep */
+    int64_t self_bandwidth;     /* RONDO_SELF_BANDWIDTH: bytes/s of a modelled link, with K M G; 0: none */
+    int64_t self_latency_us;    /* RONDO_SELF_LATENCY: of a modelled link; default 0 */
+    int64_t self_seed;          /* RONDO_SELF_SEED: nonzero delays messages at random, reproducibly */
+};
+
+/* Reads the environment over the defaults.  A value out of form or range is RONDO_ERR_ARGUMENT naming
+ * variable, value and what is allowed.  Warns once per process of RONDO_* names nobody knows, naming
+ * the nearest (RONDO_UCX_* belongs to UCX, and RONDO_RANK, RONDO_SIZE .. to the launcher). */
+int ri_config_load(struct ri_config *config);
+void ri_config_release(struct ri_config *config);
+
+/* The table, for tools and tests: visits name, default and help of each variable. */
+void ri_config_visit(void (*visit)(void *context, const char *name, const char *value_default,
+                                   const char *help), void *context);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_STATUS_H
+#define RI_STATUS_H
+
+#include <rondo/status.h>
+
+/* Records the text that rondo_last_error() gives this thread and returns `status`, so that a fault is
+ * reported where it is detected: `return ri_error(RONDO_ERR_ARGUMENT, "rank %d ...", rank);`.
+ * Texts name the argument, its value and what to do next. */
+int ri_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_COMM_H
+#define RI_COMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rondo/comm.h>
+
+#include "base/config.h"
+#include "transport/transport.h"
+
+struct ri_bootstrap;
+struct ri_collectives;
+
+/* Who we are.  One thread at a time. */
+struct rondo_comm {
+    int rank, size;
+    int host_count, host_index, local_rank, local_size;
+    int32_t *host;                     /* [size] index of each rank's host */
+    uint8_t token[16];
+    struct ri_config config;           /* call over environment over default */
+    struct ri_bootstrap *bootstrap;    /* control connections; NULL when size == 1 */
+    struct ri_transport *transport;
+    struct ri_collectives *collectives; /* api/collectives.c's, made at first use */
+    uint32_t next_plan;                /* numbers plans for tags; equal on all ranks */
+    int failed;                        /* first failure: all later calls return it */
+    char failure[256];
+};
+
+/* bootstrap.c (tcp.c below it): control connections, a star with rank 0 in the middle.  Every wait ends at its deadline. */
+
+/* bytes of every rank to every rank: all is [size][bytes].  Collective; blocks until deadline_ns; then
+ * RONDO_ERR_TIMEOUT names the ranks that did not come. */
+int ri_bootstrap_allgather(struct ri_bootstrap *bootstrap, const void *mine, size_t bytes, void *all,
+                           int64_t deadline_ns);
+
+/* Looks, without waiting, whether a rank has died or aborted: 0, or RONDO_ERR_PEER with the text
+ * naming the rank.  For wait loops that have been idle for a while. */
+int ri_bootstrap_poll(struct ri_bootstrap *bootstrap);
+
+/* Tells everyone that this rank gives up, and why.  Does not wait. */
+void ri_bootstrap_abort(struct ri_bootstrap *bootstrap, const char *reason);
+
+/* agree.c: are all ranks of one mind? */
+struct ri_field {
+    const char *name; /* as the caller knows it: "tokens" */
+    int64_t value;
+};
+
+/* Compares the fields of all ranks.  local_status is what this rank's own checks said: when it or a
+ * peer's is negative, every rank returns an error (a peer's: RONDO_ERR_PEER naming it).  A difference is
+ * RONDO_ERR_MISMATCH on every rank, naming field, two ranks and their values.  Collective. */
+int ri_agree(struct rondo_comm *comm, const char *what, const struct ri_field *fields, int count,
+             int local_status);
+
+/* Moves messages, and every so often looks whether peers are alive.  Negative: failed. */
+int ri_comm_progress(struct rondo_comm *comm, int idle_rounds);
+
+/* What to do when nothing could be done: spin, yield or sleep on descriptors (bounded), by how often
+ * this was called in a row. */
+int ri_comm_idle(struct rondo_comm *comm, int idle_rounds);
+
+/* Marks the communicator failed (first failure wins), tells the others, returns status. */
+int ri_comm_fail(struct rondo_comm *comm, int status);
+
+#endif

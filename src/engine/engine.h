@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_ENGINE_H
+#define RI_ENGINE_H
+
+#include <stdint.h>
+
+#include "schedule/schedule.h"
+#include "transport/transport.h"
+
+/* A program: a schedule bound to memory.  The engine runs any program and knows no schedule, layout,
+ * kernel or transport by name. */
+struct ri_program {
+    const struct ri_schedule *schedule;
+    struct ri_transport *transport;
+    /* Messages of transfer step s: xfers[first_xfer[s]] .. xfers[first_xfer[s + 1] - 1]. */
+    struct ri_xfer *xfers;
+    const uint32_t *first_xfer; /* [step_count + 1] */
+    /* Work of COMPUTE, COPY and MERGE step s: run(owner, s, piece) for piece 0 .. pieces[s]-1, in this
+     * order; the engine moves messages in between.  0, or a negative status that ends the run. */
+    const uint32_t *pieces; /* [step_count] */
+    int (*run)(void *owner, uint32_t step, uint32_t piece);
+    void *owner;
+};
+
+struct ri_engine_stats {
+    uint64_t sent_bytes[RI_LANES], received_bytes[RI_LANES];
+    double compute_seconds, move_seconds, exposed_seconds;
+};
+
+struct ri_engine;
+
+/* All memory of a run of `schedule` is allocated here, none between start and completion. */
+int ri_engine_create(const struct ri_schedule *schedule, struct ri_engine **engine);
+void ri_engine_destroy(struct ri_engine *engine);
+
+/* Starts program from its first step.  Posts the first messages; does not compute.  The program is
+ * borrowed until the run is done.  RONDO_ERR_BUSY while a run is under way. */
+int ri_engine_start(struct ri_engine *engine, const struct ri_program *program);
+
+/* Does one piece of work at most, and moves messages.  1: all steps are done; 0: not yet, *idle says
+ * that nothing could be done; negative: the run has failed, nothing of it is posted any more. */
+int ri_engine_progress(struct ri_engine *engine, int *idle);
+
+/* Gives up the run: cancels what is posted.  The engine can start again. */
+void ri_engine_cancel(struct ri_engine *engine);
+
+/* Where the run stands, for error texts: the first step that is not done, as "step 3 recv K2 from 1". */
+void ri_engine_where(const struct ri_engine *engine, char *text, size_t bytes, int *peer);
+
+const struct ri_engine_stats *ri_engine_stats(const struct ri_engine *engine);
+
+#endif

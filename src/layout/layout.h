@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_LAYOUT_H
+#define RI_LAYOUT_H
+
+#include <rondo/kernel.h>
+#include <rondo/layout.h>
+
+/* A bijection between global positions and (rank, index).  Plain data: copy it freely. */
+struct rondo_layout {
+    rondo_layout_kind_t kind;
+    int64_t tokens;
+    int ranks;
+};
+
+int64_t ri_layout_tokens(const struct rondo_layout *layout, int rank);
+int64_t ri_layout_position(const struct rondo_layout *layout, int rank, int64_t index);
+void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *rank, int64_t *index);
+
+/* Tiles of a block pair: the queries of shard q_rank against the keys of shard k_rank.  Writes at most
+ * max tiles (tiles may be NULL with max 0) and returns how many there are; no tile is empty, and no
+ * pair is in two.  Order: ascending queries, then keys. */
+int ri_layout_tiles(const struct rondo_layout *layout, rondo_mask_t mask, int q_rank, int k_rank,
+                    rondo_tile_t *tiles, int max);
+
+/* Visible pairs of one tile, by formula. */
+int64_t ri_tile_pairs(const rondo_tile_t *tile);
+
+/* Cuts off queries [first, first + count) of a tile; band, positions and kind follow.  Returns 0 when
+ * the piece sees nothing (out is then untouched), else 1.  Keys that no query of the piece sees are
+ * trimmed, so that a piece of a causal tile is no larger than it must be. */
+int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_tile_t *out);
+
+#endif

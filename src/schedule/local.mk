@@ -1,0 +1,1 @@
+librondo_core_la_SOURCES += src/schedule/schedule.h

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_TRANSPORT_H
+#define RI_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ri_config;
+
+/* One message.  Memory is `rows` runs of row_bytes, row_stride bytes apart; rows may be 0 (an empty
+ * message is sent all the same).  The struct and the memory are the poster's and stay where they are
+ * until state is DONE or FAILED.  Both ends give equal tags and equal sizes; tags are never reused
+ * between two ranks of one transport object while a message with that tag is in flight. */
+enum ri_xfer_state { RI_XFER_IDLE, RI_XFER_POSTED, RI_XFER_DONE, RI_XFER_FAILED };
+
+struct ri_xfer {
+    uint64_t tag;
+    char *base;
+    size_t rows, row_bytes, row_stride;
+    int32_t peer;
+    uint8_t send, lane;
+    uint8_t state;          /* enum ri_xfer_state; written by the transport */
+    int status;             /* why it FAILED: RONDO_ERR_* */
+    uint64_t moved_bytes;   /* what really came or went; set at completion */
+    struct ri_xfer *next;   /* the transport's while posted */
+    void *handle;           /* the transport's while posted */
+};
+
+static inline size_t ri_xfer_bytes(const struct ri_xfer *xfer)
+{
+    return xfer->rows * xfer->row_bytes;
+}
+
+struct ri_transport {
+    const struct ri_transport_ops *ops;
+    int rank, ranks;
+    uint64_t sent_bytes[2], received_bytes[2]; /* by lane, counted at completion */
+};
+
+/* What a transport may know of its communicator. */
+struct ri_transport_params {
+    int rank, ranks;
+    const uint8_t *token;        /* [16] random, equal on all ranks of this communicator only */
+    const int32_t *host;         /* [ranks] index of each rank's host */
+    const struct ri_config *config;
+};
+
+/* Contract.  One thread at a time per object.  Nothing blocks, but connect and close, which are
+ * bounded by their deadline (ri_now_ns). */
+struct ri_transport_ops {
+    const char *name;
+
+    /* Makes the object and gives the bytes that peers need to reach it (owned by the object, alive
+     * until close).  RONDO_ERR_MEMORY, RONDO_ERR_TRANSPORT, with the text set. */
+    int (*open)(const struct ri_transport_params *params, struct ri_transport **transport,
+                const void **address, size_t *address_bytes);
+
+    /* addresses[r], address_bytes[r] of all ranks; borrowed for the call.  After an error: close. */
+    int (*connect)(struct ri_transport *transport, const void *const *addresses,
+                   const size_t *address_bytes, int64_t deadline_ns);
+
+    /* Accepts n messages (state becomes POSTED, or DONE at once), or none of them and says why.  Never
+     * moves a message by waiting for its peer. */
+    int (*post)(struct ri_transport *transport, struct ri_xfer *const *xfers, int n);
+
+    /* Moves what can be moved.  Returns how much happened (0: nothing), or a negative status when the
+     * transport as a whole is broken.  A single message that fails is FAILED with its status. */
+    int (*progress)(struct ri_transport *transport);
+
+    /* A descriptor that becomes readable when progress may have work, or -1: none, use time.  arm
+     * returns 1 when it is safe to sleep on it, 0 when progress must be called again first. */
+    int (*event_fd)(struct ri_transport *transport);
+    int (*arm)(struct ri_transport *transport);
+
+    /* Gives up posted messages: afterwards none is POSTED and their memory is not touched again. */
+    void (*cancel)(struct ri_transport *transport, struct ri_xfer *const *xfers, int n);
+
+    /* Local.  Accepts NULL and half-made objects. */
+    void (*close)(struct ri_transport *transport);
+};
+
+extern const struct ri_transport_ops ri_transport_self; /* all ranks in one process */
+extern const struct ri_transport_ops ri_transport_ucx;  /* HAVE_UCX only */
+
+/* transport.c: the table of what is built in.  NULL when there is none of that name. */
+const struct ri_transport_ops *ri_transport_find(const char *name);
+/* Names of all that is built in, for error texts: "self, ucx". */
+const char *ri_transport_names(void);
+
+#endif
