@@ -1,1 +1,8 @@
-librondo_core_la_SOURCES += src/base/status.c src/base/status.h src/base/log.h src/base/config.h src/base/clock.h
+librondo_core_la_SOURCES += \
+	src/base/clock.h \
+	src/base/config.c \
+	src/base/config.h \
+	src/base/log.c \
+	src/base/log.h \
+	src/base/status.c \
+	src/base/status.h
