@@ -1,1 +1,17 @@
 # Names the files of tests/unit.
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_config
+tests_unit_test_config_SOURCES = tests/unit/test_config.c tests/helper.h
+tests_unit_test_config_CFLAGS = $(test_cflags)
+tests_unit_test_config_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_log
+tests_unit_test_log_SOURCES = tests/unit/test_log.c tests/helper.h
+tests_unit_test_log_CFLAGS = $(test_cflags)
+tests_unit_test_log_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_status
+tests_unit_test_status_SOURCES = tests/unit/test_status.c
+tests_unit_test_status_CFLAGS = $(test_cflags)
+tests_unit_test_status_LDADD = $(test_ldadd)
+endif
