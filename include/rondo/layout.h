@@ -32,7 +32,7 @@ typedef struct rondo_layout_desc {
 rondo_status_t rondo_layout_create(const rondo_layout_desc_t *desc, rondo_layout_t *layout);
 void rondo_layout_destroy(rondo_layout_t layout);
 
-/* The layout's kind by name: "contiguous", "zigzag", "striped". */
+/* The layout's kind by name: "contiguous", "zigzag", "striped"; and back, "unknown" for any other. */
 rondo_status_t rondo_layout_kind_parse(const char *name, rondo_layout_kind_t *kind);
 const char *rondo_layout_kind_name(rondo_layout_kind_t kind);
 
@@ -46,7 +46,8 @@ rondo_status_t rondo_layout_positions(rondo_layout_t layout, int rank, int64_t *
 rondo_status_t rondo_layout_owner(rondo_layout_t layout, int64_t position, int *rank, int64_t *index);
 
 /* Copies the rank's tokens out of the whole sequence [tokens][token_bytes] into shard, or back.
- * unshard writes only the rank's tokens of `whole`. */
+ * unshard writes only the rank's tokens of `whole`.  Memory of an empty shard may be NULL, here and in
+ * the calls above and below. */
 rondo_status_t rondo_layout_shard(rondo_layout_t layout, int rank, const void *whole,
                                   size_t token_bytes, void *shard);
 rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void *shard,
@@ -57,7 +58,8 @@ rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void 
 rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32_t *tokens,
                                     int32_t *targets);
 
-/* (query, key) pairs that the rank's queries see over the whole sequence; -1 when refused. */
+/* (query, key) pairs that the rank's queries see over the whole sequence; -1 when refused, as it is
+ * for more than INT32_MAX tokens. */
 int64_t rondo_layout_pairs(rondo_layout_t layout, int rank, rondo_mask_t mask);
 
 #pragma GCC visibility pop

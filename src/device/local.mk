@@ -1,1 +1,1 @@
-librondo_core_la_SOURCES += src/device/device.h
+librondo_core_la_SOURCES += src/device/device.h src/device/host.c

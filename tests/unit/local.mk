@@ -14,4 +14,9 @@ check_PROGRAMS += tests/unit/test_status
 tests_unit_test_status_SOURCES = tests/unit/test_status.c
 tests_unit_test_status_CFLAGS = $(test_cflags)
 tests_unit_test_status_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_layout
+tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/deal.h
+tests_unit_test_layout_CFLAGS = $(test_cflags)
+tests_unit_test_layout_LDADD = $(test_ldadd)
 endif
