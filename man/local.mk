@@ -1,1 +1,41 @@
-# Names the files of man.
+# The manual.  Alias pages (.so) name every public call; the page that they name tells of the family.
+dist_man_MANS += \
+	man/man1/rondo-run.1 \
+	man/man1/rondo-train.1 \
+	man/man1/rondo_ring.1 \
+	man/man3/rondo_all_reduce.3 \
+	man/man3/rondo_attention_backward.3 \
+	man/man3/rondo_attention_forward.3 \
+	man/man3/rondo_attention_plan.3 \
+	man/man3/rondo_barrier.3 \
+	man/man3/rondo_broadcast.3 \
+	man/man3/rondo_comm_abort.3 \
+	man/man3/rondo_comm_create.3 \
+	man/man3/rondo_comm_create_env.3 \
+	man/man3/rondo_comm_destroy.3 \
+	man/man3/rondo_comm_progress.3 \
+	man/man3/rondo_comm_query.3 \
+	man/man3/rondo_kernel_find.3 \
+	man/man3/rondo_last_error.3 \
+	man/man3/rondo_layout_create.3 \
+	man/man3/rondo_layout_destroy.3 \
+	man/man3/rondo_layout_kind_name.3 \
+	man/man3/rondo_layout_kind_parse.3 \
+	man/man3/rondo_layout_owner.3 \
+	man/man3/rondo_layout_pairs.3 \
+	man/man3/rondo_layout_positions.3 \
+	man/man3/rondo_layout_shard.3 \
+	man/man3/rondo_layout_targets.3 \
+	man/man3/rondo_layout_tokens.3 \
+	man/man3/rondo_layout_unshard.3 \
+	man/man3/rondo_plan_describe.3 \
+	man/man3/rondo_plan_destroy.3 \
+	man/man3/rondo_plan_stats.3 \
+	man/man3/rondo_strerror.3 \
+	man/man3/rondo_test.3 \
+	man/man3/rondo_unique_id_get.3 \
+	man/man3/rondo_version.3 \
+	man/man3/rondo_wait.3 \
+	man/man7/rondo-transport-self.7 \
+	man/man7/rondo-transport-ucx.7 \
+	man/man7/rondo.7

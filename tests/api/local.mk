@@ -1,1 +1,2 @@
 # Names the files of tests/api.
+dist_check_SCRIPTS += tests/api/man_examples.sh

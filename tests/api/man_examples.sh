@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every C block of the manual's EXAMPLES and of README.md compiles against include/ as it stands.
+# TAP: one test a block.
+set -u
+top=${top_srcdir:-.}
+work=$(mktemp -d "${TMPDIR:-/tmp}/rondo-examples.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+
+# mdoc literal blocks of the EXAMPLES section that include a header of ours -> $work/PAGE.N.c
+manual_blocks()
+{
+    awk -v out="$work/$(basename "$1")" '
+        /^\.Sh / { inside = ($0 == ".Sh EXAMPLES") }
+        /^\.Bd -literal/ && inside { file = out "." (++n) ".c"; text = ""; next }
+        /^\.Ed/ && file { if (text ~ /#include <rondo\//) printf "%s", text > file; file = "" }
+        file { gsub(/\\e/, "\\"); gsub(/\\&/, ""); text = text $0 "\n" }' "$1"
+}
+
+# fenced C blocks -> $work/FILE.N.c
+readme_blocks()
+{
+    awk -v out="$work/$(basename "$1")" '
+        /^```c$/ { file = out "." (++n) ".c"; next }
+        /^```/ { file = "" }
+        file { print > file }' "$1"
+}
+
+for page in "$top"/man/man3/*.3; do
+    manual_blocks "$page"
+done
+readme_blocks "$top/README.md"
+
+count=0
+# Pages that describe calls must show them: an extraction that finds nothing is a failure.
+for page in "$top"/man/man3/*.3 "$top/README.md"; do
+    grep -q '^\.so ' "$page" && continue
+    count=$((count + 1))
+    name=$(basename "$page")
+    if [ -e "$work/$name.1.c" ]; then
+        echo "ok $count - $name has an example"
+    else
+        echo "not ok $count - $name has no example in C"
+    fi
+done
+for source in "$work"/*.c; do
+    count=$((count + 1))
+    name=$(basename "$source" .c)
+    if ${CC:-cc} -std=c11 -Wall -Wextra -Werror -I"$top/include" -c "$source" -o "$work/out.o" \
+        2> "$work/errors"; then
+        echo "ok $count - $name compiles"
+    else
+        sed 's/^/# /' "$work/errors"
+        echo "not ok $count - $name does not compile"
+    fi
+done
+echo "1..$count"
