@@ -1,1 +1,3 @@
-# Names the files of tests.
+# What every kind of test may use.
+EXTRA_DIST += tests/helper.h
+EXTRA_DIST += tests/tap.sh
