@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The table of src/base/config.c, the variables that the code reads and rondo(7) agree.
+. "$top_srcdir/tests/tap.sh"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$top_srcdir" || exit 1
+
+sed -n 's/^    {"\(RONDO_[A-Z_*]*\)", KIND_.*/\1/p' src/base/config.c | sort > "$work/table"
+[ "$(wc -l < "$work/table")" -ge 15 ] || echo "found: $(cat "$work/table")" > "$work/few"
+touch "$work/few"
+tap_empty "the table is found" "$work/few"
+
+while read -r name; do
+    grep -F ".It Ev" man/man7/rondo.7 | grep -qwF -- "$name" ||
+        echo "man/man7/rondo.7 has no item for $name"
+done < "$work/table" > "$work/out"
+tap_empty "rondo(7) has an item for every variable" "$work/out"
+
+# An item ends in its default, as in ".It Ev RONDO_SPIN Pq 64".
+sed -n 's/^    {"\(RONDO_[A-Z_*]*\)", KIND_[A-Z_]*, "\([^"]*\)".*/\1 \2/p' src/base/config.c |
+    while read -r name default; do
+        [ -n "$default" ] || continue
+        grep -F ".It Ev" man/man7/rondo.7 | grep -wF -- "$name" | grep -q " Pq $default\$" ||
+            echo "man/man7/rondo.7: the item of $name does not end in its default, $default"
+    done > "$work/out"
+tap_empty "rondo(7) gives every default" "$work/out"
+
+# known NAME: the table has it, or the family it belongs to.
+known() {
+    while read -r row; do
+        # shellcheck disable=SC2254 # a family's star is meant as a pattern
+        case $1 in $row) return 0 ;; esac
+    done < "$work/table"
+    return 1
+}
+
+find src kernels tools examples perf -name '*.c' |
+    xargs grep -ohE 'getenv\("RONDO_[A-Z_]*"|setenv\("RONDO_[A-Z_]*"' /dev/null |
+    sed 's/.*"\(RONDO_[A-Z_]*\)"/\1/' | sort -u > "$work/read"
+while read -r name; do
+    known "$name" || echo "$name is not in the table"
+done < "$work/read" > "$work/out"
+tap_empty "every variable that the code reads is in the table" "$work/out"
+
+grep -ohE '^\.(It )?Ev .*RONDO_.*' man/man[1-8]/* | grep -oE 'RONDO_[A-Z_]*\*?' |
+    sort -u | grep -vxF 'RONDO_*' | while read -r name; do
+    known "$name" || echo "the manual speaks of $name, which is not in the table"
+done > "$work/out"
+tap_empty "every variable of the manual is in the table" "$work/out"
+tap_done
