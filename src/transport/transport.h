@@ -7,10 +7,16 @@
 
 struct ri_config;
 
+enum { RI_TRANSPORT_LANES = 2, RI_TRANSPORT_RANKS_MAX = 1 << 16 };
+
+/* Tags are below this, because what a transport matches by (UCX: 64 bits) holds the sender too. */
+#define RI_TAG_END ((uint64_t)1 << 48)
+
 /* One message.  Memory is `rows` runs of row_bytes, row_stride bytes apart; rows may be 0 (an empty
  * message is sent all the same).  The struct and the memory are the poster's and stay where they are
- * until state is DONE or FAILED.  Both ends give equal tags and equal sizes; tags are never reused
- * between two ranks of one transport object while a message with that tag is in flight. */
+ * until state is DONE or FAILED.  Both ends give equal tags and equal sizes (rows may be cut otherwise);
+ * tags are never reused between two ranks of one transport object and in one direction while a message
+ * with that tag is in flight. */
 enum ri_xfer_state { RI_XFER_IDLE, RI_XFER_POSTED, RI_XFER_DONE, RI_XFER_FAILED };
 
 struct ri_xfer {
@@ -34,12 +40,13 @@ static inline size_t ri_xfer_bytes(const struct ri_xfer *xfer)
 struct ri_transport {
     const struct ri_transport_ops *ops;
     int rank, ranks;
-    uint64_t sent_bytes[2], received_bytes[2]; /* by lane, counted at completion */
+    /* By lane, counted at completion. */
+    uint64_t sent_bytes[RI_TRANSPORT_LANES], received_bytes[RI_TRANSPORT_LANES];
 };
 
 /* What a transport may know of its communicator. */
 struct ri_transport_params {
-    int rank, ranks;
+    int rank, ranks;             /* ranks <= RI_TRANSPORT_RANKS_MAX */
     const uint8_t *token;        /* [16] random, equal on all ranks of this communicator only */
     const int32_t *host;         /* [ranks] index of each rank's host */
     const struct ri_config *config;
@@ -72,7 +79,8 @@ struct ri_transport_ops {
     int (*event_fd)(struct ri_transport *transport);
     int (*arm)(struct ri_transport *transport);
 
-    /* Gives up posted messages: afterwards none is POSTED and their memory is not touched again. */
+    /* Gives up posted messages: afterwards none is POSTED and their memory is not touched again.  They
+     * become IDLE; those that had ended keep their state. */
     void (*cancel)(struct ri_transport *transport, struct ri_xfer *const *xfers, int n);
 
     /* Local.  Accepts NULL and half-made objects. */

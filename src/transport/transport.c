@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/transport.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct ri_transport_ops *const transports[] = {
+    &ri_transport_self,
+};
+
+static const size_t transport_count = sizeof(transports) / sizeof(transports[0]);
+
+const struct ri_transport_ops *ri_transport_find(const char *name)
+{
+    for (size_t i = 0; i < transport_count; i++)
+        if (strcmp(transports[i]->name, name) == 0)
+            return transports[i];
+    return NULL;
+}
+
+const char *ri_transport_names(void)
+{
+    static _Thread_local char names[64];
+    size_t used = 0;
+
+    for (size_t i = 0; i < transport_count; i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
+                                 transports[i]->name);
+    return names;
+}

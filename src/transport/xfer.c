@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/xfer.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+static int xfer_check(const struct ri_transport *transport, const struct ri_xfer *xfer)
+{
+    size_t bytes;
+
+    if (xfer->peer < 0 || xfer->peer >= transport->ranks)
+        return ri_error(RONDO_ERR_ARGUMENT, "message with peer %d among %d ranks", xfer->peer,
+                        transport->ranks);
+    if (xfer->tag >= RI_TAG_END)
+        return ri_error(RONDO_ERR_ARGUMENT, "message tag 0x%llx does not fit in 48 bits",
+                        (unsigned long long)xfer->tag);
+    if (xfer->lane >= RI_TRANSPORT_LANES)
+        return ri_error(RONDO_ERR_ARGUMENT, "message on lane %d of %d", xfer->lane,
+                        RI_TRANSPORT_LANES);
+    if (__builtin_mul_overflow(xfer->rows, xfer->row_bytes, &bytes))
+        return ri_error(RONDO_ERR_ARGUMENT, "message of %zu rows of %zu bytes is too large",
+                        xfer->rows, xfer->row_bytes);
+    if (bytes && !xfer->base)
+        return ri_error(RONDO_ERR_ARGUMENT, "message of %zu bytes without memory", bytes);
+    if (xfer->rows > 1 && xfer->row_stride < xfer->row_bytes)
+        return ri_error(RONDO_ERR_ARGUMENT, "message rows of %zu bytes overlap, %zu bytes apart",
+                        xfer->row_bytes, xfer->row_stride);
+    if (xfer->state == RI_XFER_POSTED)
+        return ri_error(RONDO_ERR_BUSY, "message with tag 0x%llx is posted already",
+                        (unsigned long long)xfer->tag);
+    return 0;
+}
+
+int ri_xfer_check(const struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int err = xfer_check(transport, xfers[i]);
+
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+/* The run of memory that begins `offset` bytes into the message: its address, and at most how many
+ * of `bytes` it holds. */
+static char *run_at(const struct ri_xfer *xfer, size_t offset, size_t bytes, size_t *run_bytes)
+{
+    size_t row, within;
+
+    if (ri_xfer_contiguous(xfer)) {
+        *run_bytes = bytes;
+        return xfer->base + offset;
+    }
+    row = offset / xfer->row_bytes;
+    within = offset % xfer->row_bytes;
+    *run_bytes = xfer->row_bytes - within < bytes ? xfer->row_bytes - within : bytes;
+    return xfer->base + row * xfer->row_stride + within;
+}
+
+void ri_xfer_pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes)
+{
+    char *to = packed;
+
+    while (bytes > 0) {
+        size_t run_bytes;
+        const char *from = run_at(xfer, offset, bytes, &run_bytes);
+
+        memcpy(to, from, run_bytes);
+        to += run_bytes;
+        offset += run_bytes;
+        bytes -= run_bytes;
+    }
+}
+
+void ri_xfer_unpack(const struct ri_xfer *xfer, size_t offset, const void *packed, size_t bytes)
+{
+    const char *from = packed;
+
+    while (bytes > 0) {
+        size_t run_bytes;
+        char *to = run_at(xfer, offset, bytes, &run_bytes);
+
+        memcpy(to, from, run_bytes);
+        from += run_bytes;
+        offset += run_bytes;
+        bytes -= run_bytes;
+    }
+}
+
+void ri_xfer_done(struct ri_transport *transport, struct ri_xfer *xfer)
+{
+    uint64_t *counted = xfer->send ? transport->sent_bytes : transport->received_bytes;
+
+    xfer->handle = NULL;
+    xfer->moved_bytes = ri_xfer_bytes(xfer);
+    xfer->status = RONDO_OK;
+    xfer->state = RI_XFER_DONE;
+    counted[xfer->lane] += xfer->moved_bytes;
+}
+
+void ri_xfer_failed(struct ri_xfer *xfer, int status)
+{
+    xfer->handle = NULL;
+    xfer->moved_bytes = 0;
+    xfer->status = status;
+    xfer->state = RI_XFER_FAILED;
+}

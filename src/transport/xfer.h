@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_XFER_H
+#define RI_XFER_H
+
+#include "transport/transport.h"
+
+/* What every transport does with a message in the same way.  For transports only. */
+
+/* May the messages be posted?  0, or RONDO_ERR_ARGUMENT naming the first that may not, and why. */
+int ri_xfer_check(const struct ri_transport *transport, struct ri_xfer *const *xfers, int n);
+
+/* Bytes offset .. offset + bytes of the message, its rows laid end to end, to or from `packed`. */
+void ri_xfer_pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes);
+void ri_xfer_unpack(const struct ri_xfer *xfer, size_t offset, const void *packed, size_t bytes);
+
+/* True when the rows follow each other without a gap. */
+static inline int ri_xfer_contiguous(const struct ri_xfer *xfer)
+{
+    return xfer->rows <= 1 || xfer->row_stride == xfer->row_bytes;
+}
+
+/* End a message: DONE, counted on its lane; or FAILED for the reason `status`. */
+void ri_xfer_done(struct ri_transport *transport, struct ri_xfer *xfer);
+void ri_xfer_failed(struct ri_xfer *xfer, int status);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is transport self's own: modelled links, seeded delays, who is in the process. */
+#include "bench.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "transport/self_model.h"
+
+static void models_a_link_in_order(void **state)
+{
+    struct ri_self_model model = { .bandwidth = 1000000000, .latency_us = 3 };
+    struct ri_self_link link = { 0 };
+
+    assert_int_equal(ri_self_due_ns(&link, &model, 100, 5000, 0, 1), 100 + 5000 + 3000);
+    /* posted while the first is under way: starts when that has left, at 5100 */
+    assert_int_equal(ri_self_due_ns(&link, &model, 200, 1000, 0, 2), 5100 + 1000 + 3000);
+    /* an idle link starts at once */
+    assert_int_equal(ri_self_due_ns(&link, &model, 90000, 1000, 0, 3), 90000 + 1000 + 3000);
+    model.bandwidth = 0;
+    assert_int_equal(ri_self_due_ns(&link, &model, 200000, 1000, 0, 4), 200000 + 3000);
+}
+
+static void delays_by_seed_source_and_tag(void **state)
+{
+    int64_t sum_ns = 0;
+    int equal = 0;
+
+    for (uint64_t tag = 0; tag < 1000; tag++) {
+        int64_t delay_ns = ri_self_delay_ns(7, 1, tag);
+
+        assert_in_range(delay_ns, 0, 5000000);
+        assert_int_equal(delay_ns, ri_self_delay_ns(7, 1, tag));
+        equal += delay_ns == ri_self_delay_ns(7, 2, tag);
+        equal += delay_ns == ri_self_delay_ns(8, 1, tag);
+        equal += delay_ns == ri_self_delay_ns(7, 1, tag + 1);
+        sum_ns += delay_ns;
+    }
+    assert_in_range(equal, 0, 3);
+    assert_in_range(sum_ns / 1000, 2300000, 2700000); /* uniform: mean 2.5 ms, deviation 0.05 */
+    assert_int_equal(ri_self_delay_ns(0, 1, 5), 0);
+}
+
+/* Four messages of 1 MB share a link of 40 MB/s: 100 ms, asleep on the descriptor meanwhile. */
+static void holds_messages_back_to_the_bandwidth(void **state)
+{
+    enum { count = 4, bytes = 1000000 };
+    static char out[count][bytes], in[count][bytes];
+    struct ri_config config = { .self_bandwidth = 40000000 };
+    struct ri_xfer xfers[2 * count];
+    struct bench bench;
+    int64_t start_ns, seconds_ns;
+    int sleeps = 0;
+
+    bench_open(&bench, "self", 2, &config);
+    for (int i = 0; i < count; i++) {
+        xfers[i] = bench_send(1, (uint64_t)i, out[i], bytes);
+        xfers[count + i] = bench_receive(0, (uint64_t)i, in[i], bytes);
+    }
+    start_ns = ri_now_ns();
+    bench_post(&bench, 0, xfers, count);
+    bench_post(&bench, 1, xfers + count, count);
+    while (xfers[2 * count - 1].state == RI_XFER_POSTED) {
+        struct pollfd wait = { .fd = bench.ops->event_fd(bench.rank[1]), .events = POLLIN };
+
+        if (bench.ops->progress(bench.rank[1]) || !bench.ops->arm(bench.rank[1]))
+            continue;
+        assert_int_equal(poll(&wait, 1, 10000), 1);
+        sleeps++;
+    }
+    seconds_ns = ri_now_ns() - start_ns;
+    bench_run_done(&bench, xfers, 2 * count);
+    assert_in_range(seconds_ns / 1000, 100000, 2000000); /* the upper bound for a loaded machine */
+    assert_in_range(sleeps, 1, 50);
+    bench_close(&bench);
+}
+
+static void fails_messages_of_a_closed_peer(void **state)
+{
+    uint64_t memory[3] = { 0 };
+    struct ri_xfer xfers[3] = { bench_receive(1, 1, &memory[0], 8), bench_send(1, 2, &memory[1], 8),
+                                bench_receive(1, 3, &memory[2], 8) };
+    struct bench bench;
+
+    bench_open(&bench, "self", 2, NULL);
+    bench_post(&bench, 0, xfers, 2);
+    assert_int_equal(bench.ops->progress(bench.rank[0]), 0);
+    bench.ops->close(bench.rank[1]);
+    bench.rank[1] = NULL;
+    bench_post(&bench, 0, &xfers[2], 1);
+    bench_run(&bench, xfers, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(xfers[i].state, RI_XFER_FAILED);
+        assert_int_equal(xfers[i].status, RONDO_ERR_PEER);
+    }
+    assert_non_null(strstr(rondo_last_error(), "rank 1"));
+    bench_close(&bench);
+}
+
+static void fails_both_ends_of_other_sizes(void **state)
+{
+    char memory[2][16];
+    struct ri_xfer xfers[2] = { bench_receive(0, 1, memory[0], 16), bench_send(1, 1, memory[1], 8) };
+    struct bench bench;
+
+    bench_open(&bench, "self", 2, NULL);
+    bench_post(&bench, 1, &xfers[0], 1);
+    bench_post(&bench, 0, &xfers[1], 1);
+    bench_run(&bench, xfers, 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(xfers[i].status, RONDO_ERR_MISMATCH);
+    bench_close(&bench);
+}
+
+static void refuses_ranks_that_do_not_fit(void **state)
+{
+    static const uint8_t token[16] = "not all are here";
+    struct ri_config config = { 0 };
+    struct ri_transport_params params = { 0, 2, token, NULL, &config };
+    struct ri_transport *first = NULL, *second = NULL;
+    const void *address;
+    size_t address_bytes;
+
+    assert_int_equal(ri_transport_self.open(&params, &first, &address, &address_bytes), 0);
+    assert_int_equal(ri_transport_self.open(&params, &second, &address, &address_bytes),
+                     RONDO_ERR_ARGUMENT);
+    params.rank = 1;
+    params.ranks = 3;
+    assert_int_equal(ri_transport_self.open(&params, &second, &address, &address_bytes),
+                     RONDO_ERR_MISMATCH);
+    assert_null(second);
+    assert_int_equal(ri_transport_self.connect(first, &address, &address_bytes, 0),
+                     RONDO_ERR_TRANSPORT);
+    assert_non_null(strstr(rondo_last_error(), "rank 1 is not in the process"));
+    ri_transport_self.close(first);
+}
+
+static void knows_its_transports(void **state)
+{
+    assert_ptr_equal(ri_transport_find("self"), &ri_transport_self);
+    assert_null(ri_transport_find("pigeon"));
+    assert_null(ri_transport_find(""));
+    assert_int_equal(strncmp(ri_transport_names(), "self", 4), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_a_link_in_order),
+        cmocka_unit_test(delays_by_seed_source_and_tag),
+        cmocka_unit_test(holds_messages_back_to_the_bandwidth),
+        cmocka_unit_test(fails_messages_of_a_closed_peer),
+        cmocka_unit_test(fails_both_ends_of_other_sizes),
+        cmocka_unit_test(refuses_ranks_that_do_not_fit),
+        cmocka_unit_test(knows_its_transports),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
