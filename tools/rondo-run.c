@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rondo-run: starts n ranks of a program on this machine, watches over them, and returns the first
+ * status that is not 0.  Uses nothing of the library. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "build-config.h"
+#include "tools/lines.h"
+
+#define RANKS_MAX 4096
+#define SECONDS_MAX 1000000.0
+
+enum { EXIT_USAGE = 2, EXIT_OURS = 125, EXIT_NO_EXEC = 126, EXIT_NOT_FOUND = 127, EXIT_LATE = 124 };
+
+struct options {
+    int ranks, hosts;
+    int prefix;
+    int64_t timeout_ms; /* 0: none */
+    int64_t grace_ms;   /* from the first failure to SIGTERM, and from there to SIGKILL */
+    char **command;
+};
+
+struct rank {
+    pid_t pid; /* 0: has ended */
+    struct line_pipe out[2]; /* standard output and error, with --prefix */
+};
+
+struct job {
+    struct options options;
+    struct rank *ranks;
+    int running;
+    int root_fd; /* listening socket that rank 0 inherits */
+    char root[64], id[33];
+    pid_t group;   /* process group of all ranks; rank 0's pid, kept unreaped so that it stays ours */
+    sigset_t mask; /* as we found it; the ranks get it back */
+    int signal_fd;
+    int status;
+    int64_t late_ns, term_ns, kill_ns; /* moments to act; 0: never */
+};
+
+static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fprintf(stderr, "rondo-run: %s\n", text);
+}
+
+/* ---- options ---- */
+
+static void help(void)
+{
+    printf("usage: rondo-run -n RANKS [options] [--] COMMAND [ARGUMENT...]\n"
+           "Starts RANKS copies of COMMAND on this machine and waits for them.\n\n"
+           "  -n, --ranks N      how many ranks\n"
+           "      --hosts M      pretend that the ranks are on M hosts, in blocks (default 1)\n"
+           "  -p, --prefix       begin every line of output with its rank: [3]\n"
+           "      --timeout S    end the job after S seconds, with status 124\n"
+           "      --grace S      after the first failure, S seconds to SIGTERM for the rest,\n"
+           "                     and S more to SIGKILL (default 5)\n"
+           "      --help, --version\n\n"
+           "Each rank finds RONDO_RANK, RONDO_SIZE, RONDO_LOCAL_RANK, RONDO_LOCAL_SIZE, RONDO_ROOT and\n"
+           "RONDO_JOB in its environment.  Returns the first status that is not 0, 128 + the signal for a\n"
+           "rank that a signal ended.  INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the ranks.\n");
+}
+
+static int parse_count(const char *name, const char *text, int *count)
+{
+    char *end;
+    long value;
+
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < 1 || value > RANKS_MAX) {
+        say("%s: '%s' is not a number from 1 to %d", name, text, RANKS_MAX);
+        return -1;
+    }
+    *count = (int)value;
+    return 0;
+}
+
+static int parse_seconds(const char *name, const char *text, int64_t *ms)
+{
+    char *end;
+    double value;
+
+    errno = 0;
+    value = strtod(text, &end);
+    if (errno || end == text || *end || !(value >= 0.001 && value <= SECONDS_MAX)) {
+        say("%s: '%s' is not a number of seconds from 0.001 to %.0f", name, text, SECONDS_MAX);
+        return -1;
+    }
+    *ms = (int64_t)(value * 1000);
+    return 0;
+}
+
+enum { OPT_HOSTS = 256, OPT_TIMEOUT, OPT_GRACE, OPT_HELP, OPT_VERSION };
+
+static const struct option long_options[] = {
+    { "ranks", required_argument, NULL, 'n' },       { "prefix", no_argument, NULL, 'p' },
+    { "hosts", required_argument, NULL, OPT_HOSTS }, { "timeout", required_argument, NULL, OPT_TIMEOUT },
+    { "grace", required_argument, NULL, OPT_GRACE }, { "help", no_argument, NULL, OPT_HELP },
+    { "version", no_argument, NULL, OPT_VERSION },   { NULL, 0, NULL, 0 },
+};
+
+static int parse_option(struct options *options, int c)
+{
+    switch (c) {
+    case 'n':
+        return parse_count("-n", optarg, &options->ranks);
+    case 'p':
+        options->prefix = 1;
+        return 0;
+    case OPT_HOSTS:
+        return parse_count("--hosts", optarg, &options->hosts);
+    case OPT_TIMEOUT:
+        return parse_seconds("--timeout", optarg, &options->timeout_ms);
+    case OPT_GRACE:
+        return parse_seconds("--grace", optarg, &options->grace_ms);
+    case OPT_HELP:
+        help();
+        exit(0);
+    case OPT_VERSION:
+        printf("rondo-run %s\n", PACKAGE_VERSION);
+        exit(0);
+    default:
+        return -1; /* getopt_long has named the option */
+    }
+}
+
+static int parse_options(struct options *options, int argc, char **argv)
+{
+    int c;
+
+    *options = (struct options){ .hosts = 1, .grace_ms = 5000 };
+    while ((c = getopt_long(argc, argv, "+n:p", long_options, NULL)) != -1)
+        if (parse_option(options, c) < 0)
+            return -1;
+    if (!options->ranks) {
+        say("-n RANKS is missing");
+        return -1;
+    }
+    if (options->hosts > options->ranks) {
+        say("--hosts %d: there are only %d ranks (-n)", options->hosts, options->ranks);
+        return -1;
+    }
+    if (optind == argc) {
+        say("no command to run");
+        return -1;
+    }
+    options->command = argv + optind;
+    return 0;
+}
+
+/* ---- starting ---- */
+
+/* The port is bound here and inherited by rank 0, so that nobody can take it in between. */
+static int open_root(struct job *job)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t bytes = sizeof(address);
+    uint8_t random[16];
+
+    job->root_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (job->root_fd < 0 || bind(job->root_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+        listen(job->root_fd, SOMAXCONN) < 0 ||
+        getsockname(job->root_fd, (struct sockaddr *)&address, &bytes) < 0) {
+        say("cannot listen on 127.0.0.1: %s", strerror(errno));
+        return -1;
+    }
+    snprintf(job->root, sizeof(job->root), "127.0.0.1:%d", ntohs(address.sin_port));
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
+        say("getrandom: %s", strerror(errno));
+        return -1;
+    }
+    for (int i = 0; i < 16; i++)
+        snprintf(job->id + 2 * i, 3, "%02x", random[i]);
+    return 0;
+}
+
+static int set_number(const char *name, int value)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d", value);
+    return setenv(name, text, 1);
+}
+
+/* Host h holds ranks div hosts + (h < ranks mod hosts) ranks, one block after the other. */
+static int set_host(const struct options *options, int rank)
+{
+    int host = 0, first = 0, count;
+    char text[32];
+    int err = 0;
+
+    for (;; host++) {
+        count = options->ranks / options->hosts + (host < options->ranks % options->hosts);
+        if (rank < first + count)
+            break;
+        first += count;
+    }
+    if (options->hosts > 1) {
+        snprintf(text, sizeof(text), "host%d", host);
+        err |= setenv("RONDO_HOST_ID", text, 1);
+    }
+    err |= set_number("RONDO_LOCAL_RANK", rank - first);
+    err |= set_number("RONDO_LOCAL_SIZE", count);
+    return err;
+}
+
+static int set_environment(const struct job *job, int rank)
+{
+    int err = 0;
+
+    err |= set_number("RONDO_RANK", rank);
+    err |= set_number("RONDO_SIZE", job->options.ranks);
+    err |= setenv("RONDO_ROOT", job->root, 1);
+    err |= setenv("RONDO_JOB", job->id, 1);
+    err |= set_host(&job->options, rank);
+    if (rank)
+        return err | unsetenv("RONDO_ROOT_FD");
+    err |= set_number("RONDO_ROOT_FD", job->root_fd);
+    return err | (fcntl(job->root_fd, F_SETFD, 0) < 0 ? -1 : 0);
+}
+
+/* A background process group that reads the terminal is stopped, so nobody gets that; a file or a
+ * pipe goes to rank 0. */
+static void set_input(int rank)
+{
+    int fd;
+
+    if (rank == 0 && !isatty(STDIN_FILENO))
+        return;
+    fd = open("/dev/null", O_RDONLY);
+    if (fd >= 0 && fd != STDIN_FILENO) {
+        dup2(fd, STDIN_FILENO);
+        close(fd);
+    }
+}
+
+/* In the child; never returns. */
+static void become_rank(const struct job *job, int rank, pid_t parent, const int out[2])
+{
+    int status = EXIT_OURS;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_OURS);
+    setpgid(0, job->group);
+    signal(SIGPIPE, SIG_DFL);
+    for (int i = 0; i < 2 && job->options.prefix; i++)
+        dup2(out[i], i == 0 ? STDOUT_FILENO : STDERR_FILENO);
+    set_input(rank);
+    if (set_environment(job, rank)) {
+        say("rank %d: cannot set its environment: %s", rank, strerror(errno));
+        _exit(status);
+    }
+    sigprocmask(SIG_SETMASK, &job->mask, NULL);
+    execvp(job->options.command[0], job->options.command);
+    status = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NO_EXEC;
+    say("rank %d: cannot run '%s': %s", rank, job->options.command[0], strerror(errno));
+    _exit(status);
+}
+
+static int start_rank(struct job *job, int rank)
+{
+    struct rank *it = &job->ranks[rank];
+    int out[2] = { -1, -1 };
+    pid_t parent = getpid(), pid;
+
+    for (int i = 0; i < 2 && job->options.prefix; i++) {
+        out[i] = line_pipe_open(&it->out[i], i == 0 ? STDOUT_FILENO : STDERR_FILENO, rank);
+        if (out[i] < 0)
+            goto fail;
+    }
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0)
+        become_rank(job, rank, parent, out);
+    if (pid < 0)
+        goto fail;
+    it->pid = pid;
+    job->running++;
+    if (!job->group)
+        job->group = pid;
+    setpgid(pid, job->group); /* the child does the same; whoever comes first */
+    for (int i = 0; i < 2; i++)
+        if (out[i] >= 0)
+            close(out[i]);
+    return 0;
+
+fail:
+    say("cannot start rank %d: %s", rank, strerror(errno));
+    return -1;
+}
+
+/* ---- watching ---- */
+
+static void signal_all(const struct job *job, int number)
+{
+    if (job->group)
+        kill(-job->group, number);
+    for (int r = 0; r < job->options.ranks; r++)
+        if (job->ranks[r].pid && getpgid(job->ranks[r].pid) != job->group)
+            kill(job->ranks[r].pid, number); /* it has left for a group of its own */
+}
+
+static void fail_job(struct job *job, int status)
+{
+    if (job->status)
+        return;
+    job->status = status;
+    if (!job->term_ns)
+        job->term_ns = now_ns() + job->options.grace_ms * 1000000;
+}
+
+static void rank_ended(struct job *job, int rank, const siginfo_t *info)
+{
+    int by_signal = info->si_code != CLD_EXITED;
+    int first = !job->status;
+
+    job->ranks[rank].pid = 0;
+    job->running--;
+    if (!by_signal && info->si_status == 0)
+        return;
+    fail_job(job, by_signal ? 128 + info->si_status : info->si_status);
+    if (!first)
+        return;
+    say("rank %d ended with %s %d", rank, by_signal ? "signal" : "status", info->si_status);
+    if (job->running)
+        say("the other ranks have %.3g s to end", (double)job->options.grace_ms / 1000);
+}
+
+static void reap(struct job *job)
+{
+    for (int r = 0; r < job->options.ranks; r++) {
+        siginfo_t info = { 0 };
+        int flags = WEXITED | WNOHANG | (r == 0 ? WNOWAIT : 0);
+
+        if (job->ranks[r].pid && waitid(P_PID, (id_t)job->ranks[r].pid, &info, flags) == 0 &&
+            info.si_pid)
+            rank_ended(job, r, &info);
+    }
+}
+
+static void read_signals(struct job *job)
+{
+    struct signalfd_siginfo info;
+
+    while (read(job->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        if (info.ssi_signo != SIGCHLD)
+            signal_all(job, (int)info.ssi_signo);
+    reap(job);
+}
+
+/* Does what is due, and says how many ms there are until something else is; -1: nothing. */
+static int act_in_time(struct job *job)
+{
+    int64_t now = now_ns(), next = INT64_MAX;
+
+    if (job->late_ns && now >= job->late_ns) {
+        say("the job is not done after %.3f s (--timeout)", (double)job->options.timeout_ms / 1000);
+        job->late_ns = 0;
+        job->term_ns = now;
+        fail_job(job, EXIT_LATE);
+    }
+    if (job->term_ns && now >= job->term_ns && !job->kill_ns) {
+        signal_all(job, SIGTERM);
+        signal_all(job, SIGCONT); /* a stopped rank would not see it */
+        job->kill_ns = now + job->options.grace_ms * 1000000;
+    }
+    if (job->kill_ns && now >= job->kill_ns) {
+        signal_all(job, SIGKILL);
+        job->kill_ns = now + job->options.grace_ms * 1000000;
+    }
+    if (job->late_ns)
+        next = job->late_ns;
+    if (job->term_ns && !job->kill_ns && job->term_ns < next)
+        next = job->term_ns;
+    if (job->kill_ns && job->kill_ns < next)
+        next = job->kill_ns;
+    return next == INT64_MAX ? -1 : (int)((next - now) / 1000000 + 1);
+}
+
+static int watch(struct job *job)
+{
+    struct pollfd *fds = calloc(1 + 2 * (size_t)job->options.ranks, sizeof(*fds));
+    struct line_pipe **pipes = calloc(2 * (size_t)job->options.ranks, sizeof(struct line_pipe *));
+
+    while (fds && pipes && job->running) {
+        int wait_ms = act_in_time(job), n = 0;
+
+        fds[0] = (struct pollfd){ job->signal_fd, POLLIN, 0 };
+        for (int i = 0; i < 2 * job->options.ranks; i++) {
+            struct line_pipe *it = &job->ranks[i / 2].out[i % 2];
+
+            if (it->fd < 0)
+                continue;
+            pipes[n++] = it;
+            fds[n] = (struct pollfd){ it->fd, POLLIN, 0 };
+        }
+        if (poll(fds, (nfds_t)n + 1, wait_ms) <= 0)
+            continue;
+        for (int i = 0; i < n; i++)
+            if (fds[i + 1].revents)
+                line_pipe_move(pipes[i]);
+        if (fds[0].revents)
+            read_signals(job);
+    }
+    free(pipes);
+    free(fds);
+    return fds && pipes ? 0 : -1;
+}
+
+/* What ranks leave behind in their process group ends with them; what they wrote still comes out. */
+static void finish(struct job *job)
+{
+    signal_all(job, SIGKILL);
+    while (job->group && waitpid(-job->group, NULL, 0) > 0)
+        ;
+    for (int i = 0; i < 2 * job->options.ranks; i++)
+        line_pipe_close(&job->ranks[i / 2].out[i % 2]);
+}
+
+static int prepare_signals(struct job *job)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        sigaddset(&set, forwarded[i]);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* a parent may have left it ignored, and then nobody can be waited for */
+    job->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return job->signal_fd < 0 ? -1 : sigprocmask(SIG_BLOCK, &set, &job->mask);
+}
+
+int main(int argc, char **argv)
+{
+    struct job job = { .root_fd = -1 };
+    int err = 0;
+
+    if (parse_options(&job.options, argc, argv) < 0) {
+        fprintf(stderr, "Try 'rondo-run --help'.\n");
+        return EXIT_USAGE;
+    }
+    job.ranks = calloc((size_t)job.options.ranks, sizeof(*job.ranks));
+    if (!job.ranks)
+        return EXIT_OURS;
+    for (int i = 0; i < 2 * job.options.ranks; i++)
+        job.ranks[i / 2].out[i % 2].fd = -1;
+    if (open_root(&job) < 0 || prepare_signals(&job) < 0)
+        return EXIT_OURS;
+    if (job.options.timeout_ms)
+        job.late_ns = now_ns() + job.options.timeout_ms * 1000000;
+    for (int r = 0; r < job.options.ranks && !err; r++)
+        err = start_rank(&job, r);
+    close(job.root_fd);
+    if (!err)
+        err = watch(&job);
+    finish(&job);
+    free(job.ranks);
+    return err ? EXIT_OURS : job.status;
+}
