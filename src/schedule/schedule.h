@@ -39,7 +39,7 @@ struct ri_step {
 };
 
 struct ri_schedule {
-    const char *name; /* static storage, or interned by parse: freed with the schedule */
+    const char *name; /* a copy, freed with the schedule */
     int32_t rank, ranks;
     int32_t head_parts, token_parts;
     int32_t blocks;        /* how many blocks there are; usually ranks */
@@ -50,7 +50,7 @@ struct ri_schedule {
     uint32_t *deps;        /* [dep_count] */
     uint32_t slot_count, step_count, dep_count, turns; /* turns: one past the largest */
     int error;             /* first error while building; ri_schedule_end returns it */
-    void *builder;         /* private to schedule.c and text.c */
+    void *builder;         /* private to src/schedule */
 };
 
 /* A group: an ordered array of ranks that a builder runs over. */
@@ -97,9 +97,11 @@ typedef int ri_builder(struct ri_schedule **schedule, int rank, int ranks, const
 /* Slot numbers 0.. of the caller's slots are fixed per builder, in the order named here. */
 ri_builder ri_build_ring_forward; /* Q in, K in, O out */
 ri_builder ri_build_ring_kv_grad; /* Q in, K in, DQ out, DK out; own contribution stays home */
-ri_builder ri_build_all_reduce;   /* R in, R out, `ranks` parts a block; block 0 is the vector */
-ri_builder ri_build_broadcast;    /* X out (root: X in and X out), block 0; binomial tree */
-ri_builder ri_build_barrier;      /* X in, then own slots: each rank's token reaches every rank */
+/* R in, X out (the finished sum, published); `ranks` parts a block, block 0 is the vector.  Both may be
+ * the same memory. */
+ri_builder ri_build_all_reduce;
+ri_builder ri_build_broadcast; /* the caller's X (root: in, others: out), block 0; binomial tree */
+ri_builder ri_build_barrier;   /* X in, `ranks` own slots: each rank's token, block r, reaches all ranks */
 
 struct ri_builder_entry {
     const char *name;
@@ -107,7 +109,7 @@ struct ri_builder_entry {
 };
 extern const struct ri_builder_entry ri_builders[]; /* ends with a NULL name */
 
-/* ---- text.c: one text for golden files, debugging and documentation ---- */
+/* ---- text.c, parse.c: one text for golden files, debugging and documentation ---- */
 
 /* Returns a malloc'd string, or NULL when out of memory. */
 char *ri_schedule_print(const struct ri_schedule *schedule);
