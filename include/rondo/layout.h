@@ -28,11 +28,11 @@ typedef struct rondo_layout_desc {
 
 #define RONDO_LAYOUT_DESC_INIT { sizeof(rondo_layout_desc_t), RONDO_LAYOUT_CONTIGUOUS, 0, 0 }
 
-/* Layouts are local objects, immutable, usable from any thread, and know nothing of communicators. */
+/* Layouts are local objects, immutable, usable from any thread; they know no communicators. */
 rondo_status_t rondo_layout_create(const rondo_layout_desc_t *desc, rondo_layout_t *layout);
 void rondo_layout_destroy(rondo_layout_t layout);
 
-/* The layout's kind by name: "contiguous", "zigzag", "striped"; and back, "unknown" for any other. */
+/* A kind by its name, "contiguous", "zigzag" or "striped", and back; "unknown" for any other. */
 rondo_status_t rondo_layout_kind_parse(const char *name, rondo_layout_kind_t *kind);
 const char *rondo_layout_kind_name(rondo_layout_kind_t kind);
 
@@ -43,11 +43,12 @@ int64_t rondo_layout_tokens(rondo_layout_t layout, int rank);
 rondo_status_t rondo_layout_positions(rondo_layout_t layout, int rank, int64_t *positions);
 
 /* Which rank holds a global position, and at which local index. */
-rondo_status_t rondo_layout_owner(rondo_layout_t layout, int64_t position, int *rank, int64_t *index);
+rondo_status_t rondo_layout_owner(rondo_layout_t layout, int64_t position, int *rank,
+                                  int64_t *index);
 
 /* Copies the rank's tokens out of the whole sequence [tokens][token_bytes] into shard, or back.
- * unshard writes only the rank's tokens of `whole`.  Memory of an empty shard may be NULL, here and in
- * the calls above and below. */
+ * unshard writes only the rank's tokens of `whole`.  Where the shard is empty memory may be NULL, as
+ * it may for positions and targets. */
 rondo_status_t rondo_layout_shard(rondo_layout_t layout, int rank, const void *whole,
                                   size_t token_bytes, void *shard);
 rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void *shard,

@@ -125,7 +125,8 @@ rondo_status_t rondo_layout_positions(rondo_layout_t layout, int rank, int64_t *
     return RONDO_OK;
 }
 
-rondo_status_t rondo_layout_owner(rondo_layout_t layout, int64_t position, int *rank, int64_t *index)
+rondo_status_t rondo_layout_owner(rondo_layout_t layout, int64_t position, int *rank,
+                                  int64_t *index)
 {
     if (!layout)
         return ri_error(RONDO_ERR_ARGUMENT, "layout is NULL");
@@ -159,7 +160,7 @@ static int check_copy(const struct rondo_layout *layout, int rank, const void *w
     return RONDO_OK;
 }
 
-/* Token i goes from from + i * from_step to to + i * to_step; all at once where nothing lies between. */
+/* Token i goes from from + i*from_step to to + i*to_step, in bytes; equal steps leave no gaps. */
 static void copy_tokens(char *to, size_t to_step, const char *from, size_t from_step,
                         size_t token_bytes, size_t tokens)
 {

@@ -12,7 +12,7 @@ struct rondo_layout {
     int ranks;
 };
 
-/* Local indices [index, index + count) of a shard, where index + i is at position start + i * step. */
+/* Local indices [index, index + count) of a shard: index + i is at position start + i * step. */
 struct ri_run {
     int64_t index, count;
     int64_t start, step;
@@ -22,7 +22,8 @@ enum { RI_LAYOUT_RUNS_MAX = 2 };
 
 int64_t ri_layout_tokens(const struct rondo_layout *layout, int rank);
 int64_t ri_layout_position(const struct rondo_layout *layout, int rank, int64_t index);
-void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *rank, int64_t *index);
+void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *rank,
+                     int64_t *index);
 
 /* The shard as ascending runs, none empty, as few as affine positions allow; returns how many.
  * Every run of a layout has the same step. */
@@ -31,21 +32,21 @@ int ri_layout_runs(const struct rondo_layout *layout, int rank,
 
 enum { RI_LAYOUT_TILES_MAX = RI_LAYOUT_RUNS_MAX * RI_LAYOUT_RUNS_MAX };
 
-/* Tiles of a block pair: the queries of shard q_rank against the keys of shard k_rank.  Writes at most
- * max tiles (tiles may be NULL with max 0) and returns how many there are; no tile is empty, and no
- * pair is in two.  Order: ascending queries, then keys.  There are at most RI_LAYOUT_TILES_MAX.
- * A tile never spans two runs, so that its affine positions are true: zigzag has a tile for each pair
- * of pieces that has something to see, the other layouts one at most. */
+/* Tiles of a block pair: the queries of shard q_rank against the keys of shard k_rank.  Writes at
+ * most max tiles (tiles may be NULL with max 0) and returns how many there are, no more than
+ * RI_LAYOUT_TILES_MAX; no tile is empty, and no pair is in two.  Order: ascending queries, then keys.
+ * A tile never spans two runs, so that its affine positions are true: zigzag has a tile for each
+ * pair of pieces that has something to see, the other layouts one at most. */
 int ri_layout_tiles(const struct rondo_layout *layout, rondo_mask_t mask, int q_rank, int k_rank,
                     rondo_tile_t *tiles, int max);
 
 /* Visible pairs of one tile, by formula; counts up to INT32_MAX do not overflow. */
 int64_t ri_tile_pairs(const rondo_tile_t *tile);
 
-/* Cuts off queries [first, first + count) of a tile, which must lie inside it; band, positions and kind
- * follow.  Returns 0 when the piece sees nothing (out is then untouched), else 1.  Keys that no query
- * of the piece sees are trimmed, so that a piece of a causal tile is no larger than it must be; queries
- * are not, even those that see no key.  out may be the tile itself. */
+/* Cuts off queries [first, first + count) of a tile, which must lie inside it; band, positions and
+ * kind follow.  Returns 0 when the piece sees nothing (out is then untouched), else 1.  Keys that no
+ * query of the piece sees are trimmed, so that a piece of a causal tile is no larger than it must
+ * be; queries are not, even those that see no key.  out may be the tile itself. */
 int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_tile_t *out);
 
 #endif

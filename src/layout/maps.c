@@ -14,8 +14,8 @@ static int64_t piece_start(int64_t tokens, int64_t pieces, int64_t piece)
     return piece * (tokens / pieces) + (piece < longer ? piece : longer);
 }
 
-/* The longer pieces come first.  Where pieces outnumber tokens the shorter ones are empty, and every
- * position lies in a longer one, so nothing is divided by zero. */
+/* The longer pieces come first.  Where pieces outnumber tokens the shorter ones are empty, and
+ * every position lies in a longer one, so nothing is divided by zero. */
 static int64_t piece_of(int64_t tokens, int64_t pieces, int64_t position)
 {
     int64_t longer = tokens % pieces, shorter_tokens = tokens / pieces;
@@ -53,8 +53,8 @@ static void contiguous_owner(const struct rondo_layout *layout, int64_t position
 }
 
 /* Zigzag: rank r holds pieces r and 2*ranks-1-r of 2*ranks, so that causal work is even.
- * Neighbouring pieces, those of the last rank, make one run.  A piece is never longer than one before
- * it, so an empty front has an empty back. */
+ * Neighbouring pieces, those of the last rank, make one run.  A piece is never longer than one
+ * before it, so an empty front has an empty back. */
 static int zigzag_runs(const struct rondo_layout *layout, int rank, struct ri_run *runs)
 {
     int64_t pieces = 2 * (int64_t)layout->ranks;

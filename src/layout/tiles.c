@@ -51,7 +51,7 @@ int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rond
     return 1;
 }
 
-/* A query at position a + i*step sees a key at b + j*step iff i - j >= (b - a) / step, rounded up. */
+/* A query at a + i*step sees a key at b + j*step iff i - j >= (b - a) / step, rounded up. */
 static int run_pair_tile(const struct ri_run *q, const struct ri_run *k, rondo_mask_t mask,
                          rondo_tile_t *out)
 {

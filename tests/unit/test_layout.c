@@ -178,7 +178,7 @@ static void odd_zigzag_shards_are_dealt(void **state)
     rondo_layout_destroy(layout);
 }
 
-/* pytorch/pytorch PR 183968: too few tokens for 2 pieces a rank leave empty shards, in public view. */
+/* pytorch/pytorch PR 183968: too few tokens for 2 pieces a rank leave empty shards. */
 static void short_zigzag_leaves_empty_shards(void **state)
 {
     static const struct {
