@@ -4,8 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "build-config.h"
+
 static const struct ri_transport_ops *const transports[] = {
     &ri_transport_self,
+#ifdef HAVE_UCX
+    &ri_transport_ucx,
+#endif
 };
 
 static const size_t transport_count = sizeof(transports) / sizeof(transports[0]);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "build-config.h"
 
 static void moves_all_sizes_both_ways(void **state)
 {
@@ -419,7 +420,13 @@ static void keeps_communicators_apart(void **state)
     bench_close(&bench[1]);
 }
 
+#ifdef HAVE_UCX
+#define ON_ALL(test)                                      \
+    { "self: " #test, test, NULL, NULL, (void *)"self" }, \
+    { "ucx: " #test, test, NULL, NULL, (void *)"ucx" }
+#else
 #define ON_ALL(test) { "self: " #test, test, NULL, NULL, (void *)"self" }
+#endif
 
 int main(void)
 {
