@@ -1,1 +1,1 @@
-librondo_core_la_SOURCES += src/engine/engine.h
+librondo_core_la_SOURCES += src/engine/engine.c src/engine/engine.h

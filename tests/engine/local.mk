@@ -1,1 +1,8 @@
 # Names the files of tests/engine.
+if HAVE_CMOCKA
+check_PROGRAMS += tests/engine/test_engine
+tests_engine_test_engine_SOURCES = tests/engine/test_engine.c
+tests_engine_test_engine_CFLAGS = $(test_cflags)
+tests_engine_test_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
+tests_engine_test_engine_LDADD = $(test_ldadd)
+endif
