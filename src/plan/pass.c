@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One pass of a plan: from a schedule to memory, pieces of work and messages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "device/device.h"
+#include "plan/plan.h"
+
+/* A piece of work is at most about this many multiply-adds, so that messages are looked after every
+ * millisecond or so. */
+#define PIECE_MACS ((int64_t)8 << 20)
+#define PIECE_MIN_ROWS 32
+
+int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block)
+{
+    return ri_layout_tokens(&plan->layout, schedule->owner[block]);
+}
+
+/* ---- memory of our own slots ---- */
+
+static int is_ours(const struct ri_slot *slot)
+{
+    return slot->kind == RI_OWN || slot->kind == RI_VIEW;
+}
+
+static size_t slot_tensor_bytes(const struct ri_plan *plan, enum ri_tensor tensor)
+{
+    size_t bytes = ri_tensor_bytes(&plan->desc, tensor, plan->max_tokens);
+
+    return (bytes + 63) & ~(size_t)63;
+}
+
+/* Walks our slots and their tensors; with memory NULL it only measures. */
+static size_t place_slots(struct ri_pass_state *pass, char *memory)
+{
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
+        const struct ri_slot *slot = &pass->schedule->slots[i];
+        const enum ri_tensor *t;
+
+        if (!is_ours(slot))
+            continue;
+        for (t = ri_bundle_tensors(pass->pass, slot->bundle); *t != RI_TENSORS; t++) {
+            if (memory)
+                pass->slots[i][*t] = memory + used;
+            used += slot_tensor_bytes(pass->plan, *t);
+        }
+    }
+    return used;
+}
+
+static int allocate_slots(struct ri_pass_state *pass)
+{
+    pass->slots = calloc((size_t)pass->schedule->slot_count + 1, sizeof(*pass->slots));
+    pass->memory_bytes = place_slots(pass, NULL);
+    pass->memory = ri_device_host.alloc(pass->memory_bytes + 64);
+    if (!pass->slots || !pass->memory)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of blocks in flight",
+                        pass->memory_bytes);
+    place_slots(pass, pass->memory);
+    return 0;
+}
+
+/* ---- work ---- */
+
+static int64_t macs_per_pair(const struct ri_plan *plan)
+{
+    return plan->desc.batch * plan->desc.q_heads * (plan->desc.qk_dim + plan->desc.v_dim);
+}
+
+static int64_t rows_per_piece(const struct ri_plan *plan, const rondo_tile_t *tile)
+{
+    int64_t rows = PIECE_MACS / (macs_per_pair(plan) * tile->k_count);
+
+    rows -= rows % PIECE_MIN_ROWS;
+    return rows > PIECE_MIN_ROWS ? rows : PIECE_MIN_ROWS;
+}
+
+struct cut {
+    rondo_tile_t *tiles; /* NULL: only count */
+    struct ri_piece *pieces;
+    uint32_t tile_count, piece_count;
+};
+
+static void add_tile(struct cut *cut, const rondo_tile_t *tile, int new_piece)
+{
+    struct ri_piece *piece;
+
+    if (new_piece)
+        cut->piece_count++;
+    if (cut->tiles) {
+        piece = &cut->pieces[cut->piece_count - 1];
+        if (new_piece)
+            *piece = (struct ri_piece){ cut->tile_count, 0, 0 };
+        piece->tile_count++;
+        piece->pairs += ri_tile_pairs(tile);
+        cut->tiles[cut->tile_count] = *tile;
+    }
+    cut->tile_count++;
+}
+
+/* Cuts large tiles by queries, and puts small ones together, up to one kernel call's worth. */
+static void cut_tiles(const struct ri_plan *plan, const rondo_tile_t *tiles, int count, struct cut *cut)
+{
+    int64_t room = 0;
+
+    for (int i = 0; i < count; i++) {
+        int64_t rows = rows_per_piece(plan, &tiles[i]);
+
+        for (int64_t first = 0; first < tiles[i].q_count; first += rows) {
+            int64_t n = tiles[i].q_count - first < rows ? tiles[i].q_count - first : rows;
+            rondo_tile_t part;
+            int64_t macs;
+
+            if (!ri_tile_queries(&tiles[i], first, n, &part))
+                continue;
+            macs = ri_tile_pairs(&part) * macs_per_pair(plan);
+            add_tile(cut, &part, macs > room || !(plan->kernel.flags & RONDO_KERNEL_MERGES));
+            room = (macs > room ? PIECE_MACS : room) - macs;
+        }
+    }
+}
+
+/* Tiles of a COMPUTE step's block pair; malloc'd. */
+static int step_tiles(const struct ri_pass_state *pass, const struct ri_step *step,
+                      rondo_tile_t **tiles, int *count)
+{
+    const struct ri_plan *plan = pass->plan;
+    int q = pass->schedule->owner[step->from[0].block], k = pass->schedule->owner[step->from[1].block];
+
+    *count = ri_layout_tiles(&plan->layout, plan->desc.mask, q, k, NULL, 0);
+    *tiles = malloc(((size_t)*count + 1) * sizeof(**tiles));
+    if (!*tiles)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %d tiles", *count);
+    ri_layout_tiles(&plan->layout, plan->desc.mask, q, k, *tiles, *count);
+    return 0;
+}
+
+/* One walk over all steps: counts, or fills. */
+static int walk_work(struct ri_pass_state *pass, struct cut *cut)
+{
+    const struct ri_schedule *s = pass->schedule;
+
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        const struct ri_step *step = &s->steps[i];
+        rondo_tile_t *tiles;
+        int count, err;
+
+        pass->first_piece[i] = cut->piece_count;
+        if (step->op == RI_COMPUTE) {
+            err = step_tiles(pass, step, &tiles, &count);
+            if (err)
+                return err;
+            cut_tiles(pass->plan, tiles, count, cut);
+            free(tiles);
+        }
+        pass->pieces[i] = cut->piece_count - pass->first_piece[i];
+        if (pass->pieces[i] == 0) /* COPY, MERGE, and a COMPUTE that only empties its target */
+            pass->pieces[i] = step->op == RI_SEND || step->op == RI_RECV ? 0 : 1;
+    }
+    pass->first_piece[s->step_count] = cut->piece_count;
+    return 0;
+}
+
+static int list_work(struct ri_pass_state *pass)
+{
+    size_t steps = (size_t)pass->schedule->step_count + 1;
+    struct cut cut = { NULL, NULL, 0, 0 };
+    int err;
+
+    pass->first_piece = calloc(steps, sizeof(uint32_t));
+    pass->pieces = calloc(steps, sizeof(uint32_t));
+    if (!pass->first_piece || !pass->pieces)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu steps", steps);
+    err = walk_work(pass, &cut);
+    if (err)
+        return err;
+    pass->tiles = calloc((size_t)cut.tile_count + 1, sizeof(*pass->tiles));
+    pass->work = calloc((size_t)cut.piece_count + 1, sizeof(*pass->work));
+    if (!pass->tiles || !pass->work)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %u tiles", cut.tile_count);
+    cut = (struct cut){ pass->tiles, pass->work, 0, 0 };
+    return walk_work(pass, &cut);
+}
+
+/* ---- messages ---- */
+
+static const struct ri_operand *moved(const struct ri_step *step)
+{
+    return step->op == RI_SEND ? &step->from[0] : &step->to[0];
+}
+
+static int is_transfer(const struct ri_step *step)
+{
+    return step->op == RI_SEND || step->op == RI_RECV;
+}
+
+/* One message per tensor of the bundle, in bundle order.  counts: [2][ranks] messages so far to and
+ * from each rank, so that both ends number them alike. */
+static uint32_t list_step_messages(struct ri_pass_state *pass, uint32_t index, uint32_t *counts,
+                                   uint32_t next)
+{
+    const struct ri_step *step = &pass->schedule->steps[index];
+    const struct ri_slot *slot = &pass->schedule->slots[moved(step)->slot];
+    const enum ri_tensor *t;
+
+    for (t = ri_bundle_tensors(pass->pass, slot->bundle); *t != RI_TENSORS; t++, next++) {
+        int send = step->op == RI_SEND;
+        uint32_t *count = &counts[send * pass->plan->place.ranks + step->peer];
+
+        if (pass->xfers)
+            pass->xfers[next] = (struct ri_xfer){ .tag = (*count)++, .peer = step->peer,
+                                                  .send = (uint8_t)send, .lane = step->lane };
+    }
+    return next;
+}
+
+static uint32_t walk_messages(struct ri_pass_state *pass, uint32_t *counts)
+{
+    uint32_t next = 0;
+
+    for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
+        pass->first_xfer[i] = next;
+        if (is_transfer(&pass->schedule->steps[i]))
+            next = list_step_messages(pass, i, counts, next);
+    }
+    pass->first_xfer[pass->schedule->step_count] = next;
+    return next;
+}
+
+static int list_messages(struct ri_pass_state *pass)
+{
+    uint32_t *counts = calloc(2 * (size_t)pass->plan->place.ranks, sizeof(*counts));
+    uint32_t count;
+
+    pass->first_xfer = calloc((size_t)pass->schedule->step_count + 1, sizeof(uint32_t));
+    if (!counts || !pass->first_xfer)
+        goto no_memory;
+    count = walk_messages(pass, counts);
+    pass->xfers = calloc((size_t)count + 1, sizeof(*pass->xfers));
+    if (!pass->xfers)
+        goto no_memory;
+    walk_messages(pass, counts);
+    free(counts);
+    return 0;
+
+no_memory:
+    free(counts);
+    return ri_error(RONDO_ERR_MEMORY, "out of memory for messages");
+}
+
+/* ---- a pass ---- */
+
+int ri_pass_init(struct ri_plan *plan, enum ri_pass which, ri_builder *build)
+{
+    struct ri_pass_state *pass = &plan->pass[which];
+    int err;
+
+    pass->plan = plan;
+    pass->pass = which;
+    err = build(&pass->schedule, plan->place.rank, plan->place.ranks, plan->place.host, 0);
+    if (!err)
+        err = allocate_slots(pass);
+    if (!err)
+        err = list_work(pass);
+    if (!err)
+        err = list_messages(pass);
+    if (!err)
+        err = ri_engine_create(pass->schedule, &pass->engine);
+    if (err)
+        return err; /* ri_plan_destroy releases what there is */
+    pass->program = (struct ri_program){
+        .schedule = pass->schedule, .transport = plan->place.transport, .xfers = pass->xfers,
+        .first_xfer = pass->first_xfer, .pieces = pass->pieces, .run = ri_pass_run, .owner = pass,
+    };
+    return 0;
+}
+
+void ri_pass_release(struct ri_pass_state *pass)
+{
+    ri_engine_destroy(pass->engine);
+    ri_schedule_destroy(pass->schedule);
+    ri_device_host.release(pass->memory);
+    free(pass->slots);
+    free(pass->tiles);
+    free(pass->work);
+    free(pass->first_piece);
+    free(pass->pieces);
+    free(pass->first_xfer);
+    free(pass->xfers);
+}
+
+/* Gives every message its memory: a whole block's tensor is one packed run. */
+static void bind_messages(struct ri_pass_state *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        const struct ri_operand *operand = moved(&s->steps[i]);
+        struct ri_xfer *xfer = &pass->xfers[pass->first_xfer[i]];
+        const enum ri_tensor *t;
+        int64_t tokens;
+
+        if (!is_transfer(&s->steps[i]))
+            continue;
+        tokens = ri_block_tokens(pass->plan, s, operand->block);
+        t = ri_bundle_tensors(pass->pass, s->slots[operand->slot].bundle);
+        for (; *t != RI_TENSORS; t++, xfer++) {
+            xfer->base = pass->slots[operand->slot][*t];
+            xfer->row_bytes = ri_tensor_bytes(&pass->plan->desc, *t, tokens);
+            xfer->row_stride = xfer->row_bytes;
+            xfer->rows = xfer->row_bytes > 0;
+            xfer->tag = ri_message_tag(2 * pass->plan->number + pass->pass, pass->run,
+                                       (uint32_t)(xfer->tag & 0xffffff));
+        }
+    }
+}
+
+int ri_pass_start(struct ri_pass_state *pass)
+{
+    bind_messages(pass);
+    pass->run++;
+    return ri_engine_start(pass->engine, &pass->program);
+}

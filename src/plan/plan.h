@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_PLAN_H
+#define RI_PLAN_H
+
+#include <rondo/attention.h>
+#include <rondo/kernel.h>
+
+#include "engine/engine.h"
+#include "layout/layout.h"
+#include "schedule/schedule.h"
+#include "transport/transport.h"
+
+/* Binds a schedule, a layout, a kernel and a transport.  A plan knows no communicator: it is told its
+ * place in the group. */
+struct ri_place {
+    int rank, ranks;
+    const int32_t *host; /* [ranks]; outlives the plan */
+    struct ri_transport *transport;
+};
+
+/* Numbers one message for both ends: which plan, which run of it, which message between two ranks. */
+uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message);
+
+/* ---- the tensors of attention (tensors.c) ---- */
+
+enum ri_tensor {
+    RI_T_Q, RI_T_K, RI_T_V, RI_T_O, RI_T_LSE, RI_T_D_O, RI_T_DELTA, RI_T_DQ, RI_T_DK, RI_T_DV, RI_TENSORS
+};
+
+enum ri_pass { RI_FORWARD, RI_BACKWARD, RI_PASSES };
+
+/* The shape of one tensor of a block of n tokens: [batch][n][heads][dim], or, head_major,
+ * [batch][heads][n].  fp32 elements. */
+struct ri_shape {
+    int heads, dim, head_major;
+};
+
+struct ri_shape ri_tensor_shape(const rondo_attention_desc_t *desc, enum ri_tensor tensor);
+size_t ri_tensor_bytes(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens);
+rondo_tensor_t ri_tensor_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
+                              int64_t tokens);
+
+/* The tensors of a bundle in the order in which they are sent; ends with RI_TENSORS. */
+const enum ri_tensor *ri_bundle_tensors(enum ri_pass pass, enum ri_bundle bundle);
+
+/* ---- one pass of a plan: a schedule with its memory, work and messages ---- */
+
+/* A piece of work of one COMPUTE step: tiles[first_tile .. first_tile + tile_count). */
+struct ri_piece {
+    uint32_t first_tile, tile_count;
+    int64_t pairs;
+};
+
+struct ri_plan;
+
+struct ri_pass_state {
+    struct ri_plan *plan;
+    enum ri_pass pass;
+    struct ri_schedule *schedule;
+    struct ri_engine *engine;
+    struct ri_program program;
+    void *(*slots)[RI_TENSORS];  /* [slot_count] where each tensor of a slot lies */
+    char *memory;                /* of our own slots */
+    size_t memory_bytes;
+    rondo_tile_t *tiles;         /* of all COMPUTE steps, cut to pieces */
+    struct ri_piece *work;       /* pieces of step s: work[first_piece[s]] .. */
+    uint32_t *first_piece;       /* [step_count + 1] */
+    uint32_t *pieces;            /* [step_count] */
+    uint32_t *first_xfer;        /* [step_count + 1] */
+    struct ri_xfer *xfers;
+    uint32_t run;                /* runs started so far */
+    uint64_t pairs;              /* given to the kernel so far */
+};
+
+struct ri_plan {
+    struct ri_place place;
+    uint32_t number;                 /* tells messages of plans apart */
+    struct rondo_layout layout;
+    rondo_attention_desc_t desc;     /* defaults filled in */
+    rondo_kernel_t kernel;
+    rondo_kernel_shape_t shape;
+    int64_t max_tokens;              /* of the largest shard */
+    struct ri_pass_state pass[RI_PASSES];
+    void *workspace;                 /* the kernel's */
+    float *delta;                    /* [batch][q_heads][n], or NULL when the kernel needs o */
+    float *partial_o, *partial_lse;  /* of one tile, for kernels that do not merge */
+    void *stream;
+    uint64_t calls[RI_PASSES];       /* completed */
+};
+
+/* Which builders a plan uses; texts as in rondo_plan_options_t. */
+struct ri_choice {
+    ri_builder *build[RI_PASSES]; /* NULL: no backward */
+    const char *name[RI_PASSES];
+    int id[RI_PASSES];            /* equal numbers are equal schemes, for comparing ranks */
+};
+
+/* Names -> builders.  A name nobody knows is RONDO_ERR_ARGUMENT, one that is not built yet
+ * RONDO_ERR_UNSUPPORTED; both say which exist. */
+int ri_plan_choose(const char *schedule, const char *backward, struct ri_choice *choice);
+
+/* Local.  desc has its defaults filled in and is valid; kernel is copied. */
+int ri_plan_create(const struct ri_place *place, uint32_t number, const struct rondo_layout *layout,
+                   const rondo_attention_desc_t *desc, const struct ri_choice *choice,
+                   const rondo_kernel_t *kernel, struct ri_plan **plan);
+void ri_plan_destroy(struct ri_plan *plan);
+
+/* Binds the caller's tensors and starts the pass's engine. */
+int ri_plan_start_forward(struct ri_plan *plan, const rondo_attention_fwd_t *tensors, void *stream);
+int ri_plan_start_backward(struct ri_plan *plan, const rondo_attention_bwd_t *tensors, void *stream);
+
+/* The plan in words; malloc'd, NULL when out of memory. */
+char *ri_plan_text(const struct ri_plan *plan);
+
+/* ---- between the files of this folder ---- */
+
+int ri_pass_init(struct ri_plan *plan, enum ri_pass pass, ri_builder *build); /* pass.c */
+void ri_pass_release(struct ri_pass_state *pass);
+int ri_pass_start(struct ri_pass_state *pass);
+int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block);
+int ri_pass_run(void *pass, uint32_t step, uint32_t piece);                   /* work.c */
+
+#endif

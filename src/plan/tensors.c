@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tensors of attention look like, and which of them travel together. */
+#include "plan/plan.h"
+
+uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message)
+{
+    return (uint64_t)(plan & 0xffff) << 32 | (uint64_t)(run & 0xff) << 24 | (message & 0xffffff);
+}
+
+struct ri_shape ri_tensor_shape(const rondo_attention_desc_t *desc, enum ri_tensor tensor)
+{
+    int q = desc->q_heads, kv = desc->kv_heads, qk = desc->qk_dim, v = desc->v_dim;
+    const struct ri_shape shapes[RI_TENSORS] = {
+        [RI_T_Q] = { q, qk, 0 },     [RI_T_K] = { kv, qk, 0 },   [RI_T_V] = { kv, v, 0 },
+        [RI_T_O] = { q, v, 0 },      [RI_T_LSE] = { q, 1, 1 },   [RI_T_D_O] = { q, v, 0 },
+        [RI_T_DELTA] = { q, 1, 1 },  [RI_T_DQ] = { q, qk, 0 },   [RI_T_DK] = { kv, qk, 0 },
+        [RI_T_DV] = { kv, v, 0 },
+    };
+
+    return shapes[tensor];
+}
+
+size_t ri_tensor_bytes(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens)
+{
+    struct ri_shape shape = ri_tensor_shape(desc, tensor);
+
+    return (size_t)desc->batch * (size_t)tokens * (size_t)shape.heads * (size_t)shape.dim *
+           sizeof(float);
+}
+
+rondo_tensor_t ri_tensor_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
+                              int64_t tokens)
+{
+    struct ri_shape shape = ri_tensor_shape(desc, tensor);
+    rondo_tensor_t view = { data, tokens * shape.heads * shape.dim, (int64_t)shape.heads * shape.dim,
+                            shape.dim };
+
+    if (shape.head_major) {
+        view.token_stride = 1;
+        view.head_stride = tokens;
+    }
+    return view;
+}
+
+const enum ri_tensor *ri_bundle_tensors(enum ri_pass pass, enum ri_bundle bundle)
+{
+    static const enum ri_tensor lists[RI_PASSES][RI_BUNDLES][5] = {
+        [RI_FORWARD] = {
+            [RI_Q] = { RI_T_Q, RI_TENSORS },
+            [RI_K] = { RI_T_K, RI_T_V, RI_TENSORS },
+            [RI_X] = { RI_TENSORS },
+            [RI_O] = { RI_T_O, RI_T_LSE, RI_TENSORS },
+            [RI_DQ] = { RI_TENSORS },
+            [RI_DK] = { RI_TENSORS },
+            [RI_R] = { RI_TENSORS },
+        },
+        [RI_BACKWARD] = {
+            [RI_Q] = { RI_T_Q, RI_T_D_O, RI_T_LSE, RI_T_DELTA, RI_TENSORS },
+            [RI_K] = { RI_T_K, RI_T_V, RI_TENSORS },
+            [RI_X] = { RI_TENSORS },
+            [RI_O] = { RI_TENSORS },
+            [RI_DQ] = { RI_T_DQ, RI_TENSORS },
+            [RI_DK] = { RI_T_DK, RI_T_DV, RI_TENSORS },
+            [RI_R] = { RI_TENSORS },
+        },
+    };
+
+    return lists[pass][bundle];
+}
