@@ -23,6 +23,9 @@ struct rondo_comm {
     struct ri_bootstrap *bootstrap;    /* control connections; NULL when size == 1 */
     struct ri_transport *transport;
     struct ri_collectives *collectives; /* api/collectives.c's, made at first use */
+    void (*release_collectives)(struct ri_collectives *collectives); /* destroy calls it first */
+    struct rondo_request *active;      /* api/request.c's: requests under way */
+    int idle_rounds;                   /* how often in a row nothing could be done */
     uint32_t next_plan;                /* numbers plans for tags; equal on all ranks */
     int failed;                        /* first failure: all later calls return it */
     char failure[256];
@@ -54,7 +57,8 @@ struct ri_field {
 int ri_agree(struct rondo_comm *comm, const char *what, const struct ri_field *fields, int count,
              int local_status);
 
-/* Moves messages, and every so often looks whether peers are alive.  Negative: failed. */
+/* Moves messages, and every so often looks whether peers are alive.  Negative: failed.
+ * rondo_comm_progress itself is api/request.c's, because it must move requests. */
 int ri_comm_progress(struct rondo_comm *comm, int idle_rounds);
 
 /* What to do when nothing could be done: spin, yield or sleep on descriptors (bounded), by how often
