@@ -34,7 +34,7 @@ enum { RI_LAYOUT_TILES_MAX = RI_LAYOUT_RUNS_MAX * RI_LAYOUT_RUNS_MAX };
 
 /* Tiles of a block pair: the queries of shard q_rank against the keys of shard k_rank.  Writes at
  * most max tiles (tiles may be NULL with max 0) and returns how many there are, no more than
- * RI_LAYOUT_TILES_MAX; no tile is empty, and no pair is in two.  Order: ascending queries, then keys.
+ * RI_LAYOUT_TILES_MAX; no tile is empty, no pair is in two.  Order: ascending queries, then keys.
  * A tile never spans two runs, so that its affine positions are true: zigzag has a tile for each
  * pair of pieces that has something to see, the other layouts one at most. */
 int ri_layout_tiles(const struct rondo_layout *layout, rondo_mask_t mask, int q_rank, int k_rank,
@@ -44,7 +44,7 @@ int ri_layout_tiles(const struct rondo_layout *layout, rondo_mask_t mask, int q_
 int64_t ri_tile_pairs(const rondo_tile_t *tile);
 
 /* Cuts off queries [first, first + count) of a tile, which must lie inside it; band, positions and
- * kind follow.  Returns 0 when the piece sees nothing (out is then untouched), else 1.  Keys that no
+ * kind follow.  Returns 0 when the piece sees nothing (out is then untouched), else 1.  Keys no
  * query of the piece sees are trimmed, so that a piece of a causal tile is no larger than it must
  * be; queries are not, even those that see no key.  out may be the tile itself. */
 int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_tile_t *out);

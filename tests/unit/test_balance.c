@@ -193,6 +193,23 @@ static void zigzag_tiles_are_full_halves(void **state)
     assert_int_equal(tiles[2].kind, RONDO_TILE_CAUSAL);
 }
 
+/* The last rank's two pieces are neighbours, so they need no tiles of their own. */
+static void neighbouring_pieces_share_a_tile(void **state)
+{
+    (void)state;
+    for (int p = 1; p <= 9; p++) {
+        for (int64_t tokens = 2 * p; tokens <= 4 * p; tokens++) {
+            const struct rondo_layout layout = {RONDO_LAYOUT_ZIGZAG, tokens, p};
+            rondo_tile_t tile;
+
+            assert_int_equal(
+                ri_layout_tiles(&layout, RONDO_MASK_CAUSAL, p - 1, p - 1, &tile, 1), 1);
+            assert_int_equal(tile.kind, RONDO_TILE_CAUSAL);
+            assert_int_equal(tile.q_count, ri_layout_tokens(&layout, p - 1));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +221,7 @@ int main(void)
         cmocka_unit_test(zigzag_steps_are_even),
         cmocka_unit_test(striped_tiles_are_causal_or_strict),
         cmocka_unit_test(zigzag_tiles_are_full_halves),
+        cmocka_unit_test(neighbouring_pieces_share_a_tile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rondo/layout.h>
-
 #include "deal.h"
+#include "layout/layout.h"
 
 static rondo_layout_t make(rondo_layout_kind_t kind, int64_t tokens, int ranks)
 {
@@ -46,6 +45,22 @@ static void positions_are_as_dealt(void **state)
 {
     (void)state;
     deal_every_shape(check_positions);
+}
+
+static void check_position(rondo_layout_kind_t kind, int tokens, int ranks)
+{
+    const struct rondo_layout layout = {kind, tokens, ranks};
+    struct deal d = deal(kind, tokens, ranks);
+
+    for (int r = 0; r < ranks; r++)
+        for (int i = 0; i < d.count[r]; i++)
+            assert_int_equal(ri_layout_position(&layout, r, i), d.position[r][i]);
+}
+
+static void each_position_is_as_dealt(void **state)
+{
+    (void)state;
+    deal_every_shape(check_position);
 }
 
 static void check_owner(rondo_layout_kind_t kind, int tokens, int ranks)
@@ -366,6 +381,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(positions_are_as_dealt),
+        cmocka_unit_test(each_position_is_as_dealt),
         cmocka_unit_test(owners_are_as_dealt),
         cmocka_unit_test(shard_and_unshard_are_inverse),
         cmocka_unit_test(targets_are_shifted_before_sharding),
