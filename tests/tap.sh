@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by shell tests: each says what it found, and tap_done prints the plan.
 tap_count=0

@@ -35,9 +35,10 @@ known() {
     return 1
 }
 
-find src kernels tools examples perf -name '*.c' |
-    xargs grep -ohE 'getenv\("RONDO_[A-Z_]*"|setenv\("RONDO_[A-Z_]*"' /dev/null |
-    sed 's/.*"\(RONDO_[A-Z_]*\)"/\1/' | sort -u > "$work/read"
+# Any string that is a name counts, whichever function it is given to.
+find src kernels tools examples perf -name '*.[ch]' -print0 |
+    xargs -0 grep -ohE '"RONDO_[A-Z_]+"' /dev/null | tr -d '"' | sort -u |
+    grep -v '^RONDO_ERR_' > "$work/read"
 while read -r name; do
     known "$name" || echo "$name is not in the table"
 done < "$work/read" > "$work/out"

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # Sourced: the functions that the public headers declare, one a line, as the compiler sees them.
 declared_functions() {
