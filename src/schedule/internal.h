@@ -70,6 +70,8 @@ int ri_step_fault(const struct ri_schedule *s, uint32_t step, const char *format
 
 /* rules.c: what can be said of each slot and step alone. */
 int ri_schedule_rules(const struct ri_schedule *s);
+/* rules.c: the first slot in which two operands share a place, or -1. */
+int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a, const struct ri_operand *b);
 /* rules.c: turns do not fall within a lane, and no transfer depends, through any chain of this rank's
  * steps, on a transfer of the same or a later turn.  Needs deps. */
 int ri_schedule_turn_rules(const struct ri_schedule *s);

@@ -81,6 +81,28 @@ static int same_content(const struct ri_operand *a, const struct ri_operand *b)
            a->parts == b->parts;
 }
 
+/* Two runs of places round a slot. */
+static int parts_overlap(const struct ri_operand *a, const struct ri_operand *b, int room)
+{
+    int ahead = ((b->first_part - a->first_part) % room + room) % room;
+
+    return ahead < a->parts || (room - ahead) % room < b->parts;
+}
+
+int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a, const struct ri_operand *b)
+{
+    int start = a->slot > b->slot ? a->slot : b->slot;
+    int a_end = a->slot + a->blocks, b_end = b->slot + b->blocks;
+    int end = a_end < b_end ? a_end : b_end;
+
+    if (a->slot < 0 || b->slot < 0)
+        return -1;
+    for (int slot = start; slot < end; slot++)
+        if (parts_overlap(a, b, s->slots[slot].parts))
+            return slot;
+    return -1;
+}
+
 static int bundle_of(const struct ri_schedule *s, const struct ri_operand *o)
 {
     return o->slot < 0 ? -1 : s->slots[o->slot].bundle;
@@ -157,6 +179,18 @@ static int write_rules(const struct ri_schedule *s, uint32_t i)
     return 0;
 }
 
+/* What a step writes shares no place with what it reads, nor with its other target. */
+static int overlap_rules(const struct ri_schedule *s, uint32_t i)
+{
+    const struct ri_step *step = &s->steps[i];
+
+    for (int a = 0; a < RI_OPERANDS; a++)
+        for (int b = a < RI_FIRST_WRITE ? RI_FIRST_WRITE : a + 1; b < RI_OPERANDS; b++)
+            if (ri_shared_slot(s, ri_step_operand(step, a), ri_step_operand(step, b)) >= 0)
+                return ri_step_fault(s, i, "writes what it reads");
+    return 0;
+}
+
 /* Operands that the operation does not have must be none, so that everyone may walk all four. */
 static int shape_rules(const struct ri_schedule *s, uint32_t i)
 {
@@ -181,6 +215,8 @@ static int step_rules(const struct ri_schedule *s, uint32_t i)
         err = operand_rules(s, i, ri_step_operand(step, k));
     if (!err)
         err = write_rules(s, i);
+    if (!err)
+        err = overlap_rules(s, i);
     if (err)
         return err;
     if (step->op == RI_COMPUTE)

@@ -134,8 +134,15 @@ enum ri_goal {
     RI_GOAL_BARRIER     /* every rank has seen a block of every rank */
 };
 
+/* Does anyone see anyone in this pair of parts (h * token_parts + t)?  A live pair must be computed
+ * once; a dead one may be covered by an operand, once at most. */
+typedef int ri_live(void *context, int query_block, int query_part, int key_block, int key_part);
+
 /* schedules: [ranks], all ranks of one scheme.  0, or RONDO_ERR_MISMATCH with check->message. */
 int ri_schedule_check(struct ri_schedule *const *schedules, int ranks, enum ri_goal goal,
                       struct ri_check *check);
+/* The same with a mask, RI_GOAL_ATTENTION only; live NULL: every pair. */
+int ri_schedule_check_live(struct ri_schedule *const *schedules, int ranks, enum ri_goal goal,
+                           ri_live *live, void *context, struct ri_check *check);
 
 #endif
