@@ -4,6 +4,7 @@
 #include <string.h>
 
 static const rondo_kernel_t *const kernels[] = {
+    &ri_kernel_flash,
     &ri_kernel_reference,
 };
 

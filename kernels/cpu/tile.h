@@ -34,6 +34,12 @@ static inline struct ri_range ri_tile_queries(const rondo_tile_t *t, int64_t j)
     return ri_range_within(j + ri_tile_edge(t, t->lo), j + ri_tile_edge(t, t->hi) + 1, t->q_count);
 }
 
+/* Whether any of `queries` from query i on sees any of `keys` from key j on. */
+static inline int ri_tile_sees(const rondo_tile_t *t, int64_t i, int64_t queries, int64_t j, int64_t keys)
+{
+    return i + queries - 1 - j >= t->lo && i - (j + keys - 1) <= t->hi;
+}
+
 /* Where row (b, t, h) of a tensor of floats starts. */
 static inline float *ri_tensor_row(const rondo_tensor_t *x, int64_t b, int64_t t, int64_t h)
 {

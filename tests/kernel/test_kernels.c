@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every case for every bundled kernel. */
+/* Every case for every bundled kernel, and for flash with each set of inner loops that runs here. */
 #include "tests/kernel/check.h"
 
 #include <stdio.h>
 
-#include "kernels/table.h"
+#include "kernels/cpu/flash.h"
 
 static const struct {
     const char *name;
@@ -35,33 +35,73 @@ static const struct {
     {"other types are refused", other_types_are_refused},
 };
 
-static const rondo_kernel_t *const kernels[] = {&ri_kernel_reference};
+extern const struct ri_flash_ops test_flash_wide;
 
-enum { CASES = sizeof cases / sizeof cases[0], KERNELS = sizeof kernels / sizeof kernels[0] };
+/* flash with the inner loops that its context names, whatever this processor would choose. */
+static int forced_forward(void *context, const rondo_kernel_forward_t *args)
+{
+    return ri_flash_forward(context, args);
+}
+
+static int forced_backward(void *context, const rondo_kernel_backward_t *args)
+{
+    return ri_flash_backward(context, args);
+}
+
+enum { CASES = sizeof cases / sizeof cases[0], MOST_KERNELS = 8 };
 
 static void names_are_known(void **state)
 {
     assert_ptr_equal(rondo_kernel_find("reference"), &ri_kernel_reference);
+    assert_ptr_equal(rondo_kernel_find("flash"), &ri_kernel_flash);
     assert_null(rondo_kernel_find("Reference"));
     assert_null(rondo_kernel_find(""));
     assert_null(rondo_kernel_find(NULL));
 }
 
-/* Appends every case for one kernel. */
-static void add_kernel(struct CMUnitTest *tests, char (*names)[64], const rondo_kernel_t *kernel)
+static rondo_kernel_t forced(const struct ri_flash_ops *ops)
 {
-    for (int i = 0; i < CASES; i++) {
-        snprintf(names[i], sizeof names[i], "%s: %s", kernel->name, cases[i].name);
-        tests[i] = (struct CMUnitTest){names[i], cases[i].run, NULL, NULL, (void *)(uintptr_t)kernel};
+    rondo_kernel_t kernel = ri_kernel_flash;
+
+    kernel.name = ops->name;
+    kernel.context = (void *)(uintptr_t)ops;
+    kernel.forward = forced_forward;
+    kernel.backward = forced_backward;
+    return kernel;
+}
+
+struct suite {
+    char names[MOST_KERNELS * CASES][64];
+    struct CMUnitTest tests[1 + MOST_KERNELS * CASES];
+    int count;
+};
+
+/* Every case for one kernel, named "flash, avx2: head sizes". */
+static void add_kernel(struct suite *s, const char *prefix, const rondo_kernel_t *kernel)
+{
+    for (int i = 0; i < CASES; i++, s->count++) {
+        char *name = s->names[s->count - 1];
+
+        snprintf(name, sizeof s->names[0], "%s%s: %s", prefix, kernel->name, cases[i].name);
+        s->tests[s->count] =
+            (struct CMUnitTest){name, cases[i].run, NULL, NULL, (void *)(uintptr_t)kernel};
     }
 }
 
 int main(void)
 {
-    static char names[KERNELS * CASES][64];
-    struct CMUnitTest tests[1 + KERNELS * CASES] = {cmocka_unit_test(names_are_known)};
+    static struct suite suite;
+    static rondo_kernel_t variants[MOST_KERNELS];
 
-    for (int k = 0; k < KERNELS; k++)
-        add_kernel(tests + 1 + k * CASES, names + k * CASES, kernels[k]);
-    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+    suite.tests[suite.count++] = (struct CMUnitTest)cmocka_unit_test(names_are_known);
+    add_kernel(&suite, "", &ri_kernel_reference);
+    add_kernel(&suite, "", &ri_kernel_flash);
+    for (int i = 0; ri_flash_variants[i]; i++) {
+        variants[i] = forced(ri_flash_variants[i]);
+        if (ri_flash_variants[i]->supported())
+            add_kernel(&suite, "flash, ", &variants[i]);
+    }
+    variants[MOST_KERNELS - 1] = forced(&test_flash_wide);
+    add_kernel(&suite, "flash, ", &variants[MOST_KERNELS - 1]);
+    return _cmocka_run_group_tests("kernels", suite.tests, (size_t)suite.count, NULL, NULL);
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_KERNEL_CPU_FLASH_H
+#define RI_KERNEL_CPU_FLASH_H
+
+#include <stdint.h>
+
+#include "kernels/cpu/tile.h"
+#include "kernels/table.h"
+
+/* Queries and keys of a block, the unit of work: its scores, and the rows of q, k, v that make them,
+ * stay near a hundred KB.  Rows in the workspace are padded to RI_FLASH_PAD floats, a cache line. */
+enum { RI_FLASH_QUERIES = 96, RI_FLASH_KEYS = 64, RI_FLASH_PAD = 16 };
+
+#define RI_INLINE static inline __attribute__((always_inline))
+
+/* c[r][n] = or += sum over d of a[r * a_row + d * a_col] * b[d][n], for 0 <= r < rows, 0 <= n < cols and
+ * those d of 0 <= d < depth with r + lo <= d <= r + hi.  What lies outside is not multiplied by zero but
+ * never read: it may be NaN.  A gemm that stores reads the whole depth.  cols is a multiple of RI_FLASH_PAD; b and c are rows of b_row, c_row
+ * floats. */
+struct ri_flash_gemm {
+    const float *a, *b;
+    float *c;
+    int a_row, a_col, b_row, c_row;
+    int rows, cols, depth;
+    int lo, hi;
+    int add;
+};
+
+/* The inner loops, once for every instruction set. */
+struct ri_flash_ops {
+    const char *name;
+    int (*supported)(void);
+
+    void (*gemm)(const struct ri_flash_gemm *g);
+
+    /* One block of online softmax in base 2.  s [rows][RI_FLASH_KEYS] holds scores, -inf where hidden,
+     * and becomes weights 2^(s - top); top and sum [rows] are the running maximum and sum of weights;
+     * o [rows][cols] is scaled where the maximum rises. */
+    void (*softmax)(float *s, float *top, float *sum, float *o, int rows, int cols);
+
+    /* p [rows][RI_FLASH_KEYS] holds scores in base 2 and becomes 2^(p - lse); dp becomes
+     * p * (dp - delta).  Rows with lse == +inf become zero whatever they held. */
+    void (*gradients)(float *p, float *dp, const float *lse, const float *delta, int rows);
+};
+
+extern const struct ri_flash_ops ri_flash_avx512;
+extern const struct ri_flash_ops ri_flash_avx2;
+extern const struct ri_flash_ops ri_flash_plain;
+
+/* Fastest first, NULL behind the last, which runs anywhere. */
+extern const struct ri_flash_ops *const ri_flash_variants[];
+
+/* A kernel's two calls, with the inner loops to use; and the floats of workspace that each needs. */
+int ri_flash_forward(const struct ri_flash_ops *ops, const rondo_kernel_forward_t *args);
+int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backward_t *args);
+size_t ri_flash_forward_floats(const rondo_kernel_shape_t *shape);
+size_t ri_flash_backward_floats(const rondo_kernel_shape_t *shape);
+
+static inline int ri_flash_min(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+static inline int ri_flash_max(int64_t a, int64_t b)
+{
+    return (int)(a > b ? a : b);
+}
+
+static inline int64_t ri_flash_padded(int64_t floats)
+{
+    return (floats + RI_FLASH_PAD - 1) / RI_FLASH_PAD * RI_FLASH_PAD;
+}
+
+/* The next `floats` of a workspace, of which *used are taken; NULL while only sizes are asked for. */
+static inline float *ri_flash_take(float *workspace, size_t *used, int64_t floats)
+{
+    float *taken = workspace ? workspace + *used : NULL;
+
+    *used += (size_t)ri_flash_padded(floats);
+    return taken;
+}
+
+/* A block of queries against a block of keys: query i sees key j iff lo <= i - j <= hi; queries before
+ * first and from end on see nothing. */
+struct ri_flash_band {
+    int lo, hi;
+    int first, end;
+};
+
+struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int queries, int64_t key,
+                                   int keys);
+
+/* Keys packed at one time: all of the tile, but no more than `most`; a multiple of RI_FLASH_KEYS. */
+static inline int ri_flash_panel(const rondo_kernel_shape_t *shape, int most)
+{
+    int64_t blocks = (shape->max_k_tokens + RI_FLASH_KEYS - 1) / RI_FLASH_KEYS;
+
+    return blocks < most / RI_FLASH_KEYS ? (int)blocks * RI_FLASH_KEYS : most;
+}
+
+/* dst[i][d] = factor * src[i][d] for d < dim, and zero up to row. */
+void ri_flash_copy(float *dst, int row, const float *src, int64_t stride, int count, int dim,
+                   float factor);
+
+/* dst[block][d][RI_FLASH_KEYS] from src[key][d], zero behind the last key. */
+void ri_flash_transpose(float *dst, const float *src, int64_t stride, int count, int dim);
+
+#endif

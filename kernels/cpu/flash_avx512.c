@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/cpu/flash.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#define TARGET __attribute__((target("avx512f,avx512dq")))
+#define TILE_VECS 4
+
+typedef float vec __attribute__((vector_size(64)));
+
+RI_INLINE TARGET vec vec_max(vec a, vec b)
+{
+    return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+}
+
+RI_INLINE TARGET float reduce_max(vec x)
+{
+    return _mm512_reduce_max_ps((__m512)x);
+}
+
+RI_INLINE TARGET float reduce_add(vec x)
+{
+    return _mm512_reduce_add_ps((__m512)x);
+}
+
+#include "kernels/cpu/flash_ops.h"
+
+static int supported(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+}
+
+const struct ri_flash_ops ri_flash_avx512 = {"avx512", supported, gemm, softmax, gradients};
+
+#endif

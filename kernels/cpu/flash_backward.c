@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For every key/value head and panel of keys: pack the panel, gather its dk and dv in the workspace from
+ * all blocks of queries of all heads that read it, then add them to the caller's.  Scores are made again
+ * in base 2 with q times scale and log2(e), so dk comes out times log2(e) and dq without scale; both are
+ * mended on the way out. */
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "kernels/cpu/flash.h"
+
+enum { PANEL_KEYS = 256 };
+
+struct space {
+    float *kt, *vt;      /* [panel/64][dim][64] */
+    float *k;            /* [panel][k_row] */
+    float *dk, *dv;      /* [panel][k_row], [panel][v_row] */
+    float *q, *d_o;      /* [96][k_row], [96][v_row]; zero where the row has no lse */
+    float *p, *ds;       /* [96][64] */
+    float *dq;           /* [96][k_row] */
+    float *lse, *delta;  /* [96], lse in base 2, +inf where the row has none */
+    int k_row, v_row;
+};
+
+static size_t lay_out(struct space *w, float *workspace, const rondo_kernel_shape_t *shape)
+{
+    size_t used = 0;
+    int64_t panel = ri_flash_panel(shape, PANEL_KEYS), queries = RI_FLASH_QUERIES;
+
+    w->k_row = (int)ri_flash_padded(shape->qk_dim);
+    w->v_row = (int)ri_flash_padded(shape->v_dim);
+    w->kt = ri_flash_take(workspace, &used, panel * shape->qk_dim);
+    w->vt = ri_flash_take(workspace, &used, panel * shape->v_dim);
+    w->k = ri_flash_take(workspace, &used, panel * w->k_row);
+    w->dk = ri_flash_take(workspace, &used, panel * w->k_row);
+    w->dv = ri_flash_take(workspace, &used, panel * w->v_row);
+    w->q = ri_flash_take(workspace, &used, queries * w->k_row);
+    w->d_o = ri_flash_take(workspace, &used, queries * w->v_row);
+    w->p = ri_flash_take(workspace, &used, queries * RI_FLASH_KEYS);
+    w->ds = ri_flash_take(workspace, &used, queries * RI_FLASH_KEYS);
+    w->dq = ri_flash_take(workspace, &used, queries * w->k_row);
+    w->lse = ri_flash_take(workspace, &used, queries);
+    w->delta = ri_flash_take(workspace, &used, queries);
+    return used;
+}
+
+size_t ri_flash_backward_floats(const rondo_kernel_shape_t *shape)
+{
+    struct space w;
+
+    return lay_out(&w, NULL, shape);
+}
+
+/* Where we are: one call, one batch row, one tile, one panel of keys first <= j < first + count. */
+struct place {
+    const struct ri_flash_ops *ops;
+    const rondo_kernel_backward_t *args;
+    const rondo_tile_t *tile;
+    struct space w;
+    int64_t b, panel_first;
+    int panel_count;
+};
+
+/* c[rows][64] = a[rows][dim] times a panel's transposed block: scores, and what reaches them. */
+static void times_keys(const struct ri_flash_ops *ops, float *c, const float *a, int a_row, const float *b,
+                       int rows, int dim)
+{
+    const struct ri_flash_gemm g = {.a = a,
+                                    .a_row = a_row,
+                                    .a_col = 1,
+                                    .b = b,
+                                    .b_row = RI_FLASH_KEYS,
+                                    .c = c,
+                                    .c_row = RI_FLASH_KEYS,
+                                    .rows = rows,
+                                    .cols = RI_FLASH_KEYS,
+                                    .depth = dim,
+                                    .lo = -rows,
+                                    .hi = dim};
+
+    ops->gemm(&g);
+}
+
+/* c[keys][row] += a[queries][64] transposed times b[queries][row], over the queries that see the key. */
+static void add_to_keys(const struct ri_flash_ops *ops, float *c, const float *a, const float *b, int row,
+                        int keys, const struct ri_flash_band *band)
+{
+    const struct ri_flash_gemm g = {.a = a,
+                                    .a_row = 1,
+                                    .a_col = RI_FLASH_KEYS,
+                                    .b = b,
+                                    .b_row = row,
+                                    .c = c,
+                                    .c_row = row,
+                                    .rows = keys,
+                                    .cols = row,
+                                    .depth = band->end - band->first,
+                                    .lo = band->lo - band->first,
+                                    .hi = band->hi - band->first,
+                                    .add = 1};
+
+    ops->gemm(&g);
+}
+
+/* dq[rows][k_row] += ds[rows][64] times k[keys][k_row], over the keys that the query sees. */
+static void add_to_queries(const struct place *at, const float *ds, int key, int keys,
+                           const struct ri_flash_band *band)
+{
+    const struct space *w = &at->w;
+    const struct ri_flash_gemm g = {.a = ds,
+                                    .a_row = RI_FLASH_KEYS,
+                                    .a_col = 1,
+                                    .b = w->k + (int64_t)key * w->k_row,
+                                    .b_row = w->k_row,
+                                    .c = w->dq + (int64_t)band->first * w->k_row,
+                                    .c_row = w->k_row,
+                                    .rows = band->end - band->first,
+                                    .cols = w->k_row,
+                                    .depth = keys,
+                                    .lo = band->first - band->hi,
+                                    .hi = band->first - band->lo,
+                                    .add = 1};
+
+    at->ops->gemm(&g);
+}
+
+/* What p and ds hold outside the band is never read, so nothing is masked. */
+static void add_block(const struct place *at, int key, int keys, const struct ri_flash_band *band)
+{
+    const struct ri_flash_ops *ops = at->ops;
+    const rondo_kernel_shape_t *shape = at->args->shape;
+    const struct space *w = &at->w;
+    int r = band->first, rows = band->end - r;
+    const float *q = w->q + (int64_t)r * w->k_row, *d_o = w->d_o + (int64_t)r * w->v_row;
+    float *p = w->p, *ds = w->ds;
+
+    times_keys(ops, p, q, w->k_row, w->kt + (int64_t)key * shape->qk_dim, rows, shape->qk_dim);
+    times_keys(ops, ds, d_o, w->v_row, w->vt + (int64_t)key * shape->v_dim, rows, shape->v_dim);
+    ops->gradients(p, ds, w->lse + r, w->delta + r, rows);
+    add_to_keys(ops, w->dv + (int64_t)key * w->v_row, p, d_o, w->v_row, keys, band);
+    add_to_keys(ops, w->dk + (int64_t)key * w->k_row, ds, q, w->k_row, keys, band);
+    add_to_queries(at, ds, key, keys, band);
+}
+
+static void load_queries(const struct place *at, int64_t query, int rows, int h)
+{
+    const rondo_kernel_backward_t *a = at->args;
+    const rondo_kernel_shape_t *shape = a->shape;
+    const struct space *w = &at->w;
+
+    ri_flash_copy(w->q, w->k_row, ri_tensor_row(&a->q, at->b, query, h), a->q.token_stride, rows,
+                  shape->qk_dim, (float)(shape->scale * M_LOG2E));
+    ri_flash_copy(w->d_o, w->v_row, ri_tensor_row(&a->d_o, at->b, query, h), a->d_o.token_stride, rows,
+                  shape->v_dim, 1);
+    memset(w->dq, 0, (size_t)rows * (size_t)w->k_row * sizeof *w->dq);
+    for (int i = 0; i < rows; i++) {
+        float lse = *ri_tensor_row(&a->lse, at->b, query + i, h);
+
+        w->delta[i] = *ri_tensor_row(&a->delta, at->b, query + i, h);
+        w->lse[i] = lse == -INFINITY ? INFINITY : (float)(lse * M_LOG2E);
+        if (lse == -INFINITY) {
+            memset(w->q + (int64_t)i * w->k_row, 0, (size_t)w->k_row * sizeof *w->q);
+            memset(w->d_o + (int64_t)i * w->v_row, 0, (size_t)w->v_row * sizeof *w->d_o);
+        }
+    }
+}
+
+/* acc[count][dim] += factor * x */
+static void add_rows(float *acc, int64_t stride, const float *x, int row, int count, int dim, float factor)
+{
+    for (int i = 0; i < count; i++, acc += stride, x += row)
+        for (int d = 0; d < dim; d++)
+            acc[d] += factor * x[d];
+}
+
+/* Queries first <= i < first + rows of the tile, head h, over the panel. */
+static void run_queries(const struct place *at, int64_t first, int rows, int h)
+{
+    const rondo_kernel_backward_t *a = at->args;
+    const struct space *w = &at->w;
+    int64_t query = at->tile->q_first + first;
+
+    load_queries(at, query, rows, h);
+    for (int key = 0; key < at->panel_count; key += RI_FLASH_KEYS) {
+        int keys = ri_flash_min(RI_FLASH_KEYS, at->panel_count - key);
+        struct ri_flash_band band = ri_flash_band(at->tile, first, rows, at->panel_first + key, keys);
+
+        if (band.first < band.end)
+            add_block(at, key, keys, &band);
+    }
+    for (int i = 0; i < rows; i++)
+        if (w->lse[i] != INFINITY)
+            add_rows(ri_tensor_row(&a->dq, at->b, query + i, h), 0, w->dq + (int64_t)i * w->k_row, 0, 1,
+                     a->shape->qk_dim, a->shape->scale);
+}
+
+static void load_panel(const struct place *at, int64_t key, int kv_head)
+{
+    const rondo_kernel_backward_t *a = at->args;
+    const rondo_kernel_shape_t *shape = a->shape;
+    const struct space *w = &at->w;
+    const float *k = ri_tensor_row(&a->k, at->b, key, kv_head);
+    size_t count = (size_t)at->panel_count;
+
+    ri_flash_transpose(w->kt, k, a->k.token_stride, at->panel_count, shape->qk_dim);
+    ri_flash_transpose(w->vt, ri_tensor_row(&a->v, at->b, key, kv_head), a->v.token_stride,
+                       at->panel_count, shape->v_dim);
+    ri_flash_copy(w->k, w->k_row, k, a->k.token_stride, at->panel_count, shape->qk_dim, 1);
+    memset(w->dk, 0, count * (size_t)w->k_row * sizeof *w->dk);
+    memset(w->dv, 0, count * (size_t)w->v_row * sizeof *w->dv);
+}
+
+static void run_panel(const struct place *at, int kv_head)
+{
+    const rondo_kernel_backward_t *a = at->args;
+    const rondo_kernel_shape_t *shape = a->shape;
+    int64_t key = at->tile->k_first + at->panel_first;
+    int group = shape->q_heads / shape->kv_heads;
+
+    load_panel(at, key, kv_head);
+    for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
+        for (int64_t i = 0; i < at->tile->q_count; i += RI_FLASH_QUERIES) {
+            int rows = ri_flash_min(RI_FLASH_QUERIES, at->tile->q_count - i);
+
+            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count))
+                run_queries(at, i, rows, h);
+        }
+    add_rows(ri_tensor_row(&a->dk, at->b, key, kv_head), a->dk.token_stride, at->w.dk, at->w.k_row,
+             at->panel_count, shape->qk_dim, (float)M_LN2);
+    add_rows(ri_tensor_row(&a->dv, at->b, key, kv_head), a->dv.token_stride, at->w.dv, at->w.v_row,
+             at->panel_count, shape->v_dim, 1);
+}
+
+int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backward_t *args)
+{
+    const rondo_kernel_shape_t *shape = args->shape;
+    struct place at = {.ops = ops, .args = args};
+    int panel = ri_flash_panel(shape, PANEL_KEYS);
+
+    if (shape->dtype != RONDO_F32)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "kernel flash: dtype %d; it takes float32 alone",
+                        (int)shape->dtype);
+    lay_out(&at.w, args->workspace, shape);
+    for (at.b = 0; at.b < shape->batch; at.b++)
+        for (int h = 0; h < shape->kv_heads; h++)
+            for (int t = 0; t < args->tile_count; t++) {
+                at.tile = &args->tiles[t];
+                for (at.panel_first = 0; at.panel_first < at.tile->k_count; at.panel_first += panel) {
+                    at.panel_count = ri_flash_min(panel, at.tile->k_count - at.panel_first);
+                    if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count))
+                        run_panel(&at, h);
+                }
+            }
+    return 0;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For every key/value head and panel of keys: pack the panel once, then run every block of queries of
+ * every head that reads it over the panel with an online softmax, and fold the result into o and lse. */
+#include <math.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "kernels/cpu/flash.h"
+
+enum { PANEL_KEYS = 1024 };
+
+struct space {
+    float *kt;                /* [panel/64][qk_dim][64] */
+    float *v;                 /* [panel][v_row] */
+    float *q;                 /* [96][qk_dim], times scale and log2(e) */
+    float *s;                 /* [96][64] */
+    float *o;                 /* [96][v_row] */
+    float *top, *sum, *lse;   /* [96] */
+    int v_row;
+};
+
+static size_t lay_out(struct space *w, float *workspace, const rondo_kernel_shape_t *shape)
+{
+    size_t used = 0;
+    int64_t panel = ri_flash_panel(shape, PANEL_KEYS);
+
+    w->v_row = (int)ri_flash_padded(shape->v_dim);
+    w->kt = ri_flash_take(workspace, &used, panel * shape->qk_dim);
+    w->v = ri_flash_take(workspace, &used, panel * w->v_row);
+    w->q = ri_flash_take(workspace, &used, (int64_t)RI_FLASH_QUERIES * shape->qk_dim);
+    w->s = ri_flash_take(workspace, &used, RI_FLASH_QUERIES * RI_FLASH_KEYS);
+    w->o = ri_flash_take(workspace, &used, (int64_t)RI_FLASH_QUERIES * w->v_row);
+    w->top = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
+    w->sum = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
+    w->lse = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
+    return used;
+}
+
+size_t ri_flash_forward_floats(const rondo_kernel_shape_t *shape)
+{
+    struct space w;
+
+    return lay_out(&w, NULL, shape);
+}
+
+/* Where we are: one call, one batch row, one tile, one panel of keys first <= j < first + count. */
+struct place {
+    const struct ri_flash_ops *ops;
+    const rondo_kernel_forward_t *args;
+    const rondo_tile_t *tile;
+    struct space w;
+    int64_t b, panel_first;
+    int panel_count;
+};
+
+static void hide_keys(float *s, const struct ri_flash_band *band, int keys)
+{
+    for (int i = band->first; i < band->end; i++) {
+        int first = ri_flash_max(0, i - band->hi), end = ri_flash_min(keys, i - band->lo + 1);
+
+        for (int j = 0; j < first; j++)
+            s[i * RI_FLASH_KEYS + j] = -INFINITY;
+        for (int j = end; j < RI_FLASH_KEYS; j++)
+            s[i * RI_FLASH_KEYS + j] = -INFINITY;
+    }
+}
+
+/* Every query that sees anything sees all keys of a full block. */
+static int is_whole(const struct ri_flash_band *band, int keys)
+{
+    return keys == RI_FLASH_KEYS && band->first - (keys - 1) >= band->lo && band->end - 1 <= band->hi;
+}
+
+/* Queries band->first to band->end of the block in w.q against the keys from `key` of the panel on. */
+static void add_block(const struct place *at, int key, int keys, const struct ri_flash_band *band)
+{
+    const rondo_kernel_shape_t *shape = at->args->shape;
+    const struct space *w = &at->w;
+    int r = band->first, rows = band->end - r;
+    struct ri_flash_gemm scores = {.a = w->q + (int64_t)r * shape->qk_dim,
+                                   .a_row = shape->qk_dim,
+                                   .a_col = 1,
+                                   .b = w->kt + (int64_t)key * shape->qk_dim,
+                                   .b_row = RI_FLASH_KEYS,
+                                   .c = w->s + r * RI_FLASH_KEYS,
+                                   .c_row = RI_FLASH_KEYS,
+                                   .rows = rows,
+                                   .cols = RI_FLASH_KEYS,
+                                   .depth = shape->qk_dim,
+                                   .lo = -rows,
+                                   .hi = shape->qk_dim};
+    struct ri_flash_gemm values = {.a = w->s + r * RI_FLASH_KEYS,
+                                   .a_row = RI_FLASH_KEYS,
+                                   .a_col = 1,
+                                   .b = w->v + (int64_t)key * w->v_row,
+                                   .b_row = w->v_row,
+                                   .c = w->o + (int64_t)r * w->v_row,
+                                   .c_row = w->v_row,
+                                   .rows = rows,
+                                   .cols = w->v_row,
+                                   .depth = keys,
+                                   .lo = r - band->hi,
+                                   .hi = r - band->lo,
+                                   .add = 1};
+
+    at->ops->gemm(&scores);
+    if (!is_whole(band, keys))
+        hide_keys(w->s, band, keys);
+    at->ops->softmax(w->s + r * RI_FLASH_KEYS, w->top + r, w->sum + r, w->o + (int64_t)r * w->v_row, rows,
+                     w->v_row);
+    at->ops->gemm(&values);
+}
+
+/* From sums of weighted values to a normalised part, and into the caller's o and lse. */
+static void fold_rows(const struct place *at, int64_t query, int rows, int h)
+{
+    const rondo_kernel_forward_t *a = at->args;
+    const struct space *w = &at->w;
+
+    for (int i = 0; i < rows; i++) {
+        float factor = 1 / w->sum[i];
+
+        w->lse[i] = w->sum[i] == 0 ? -INFINITY : (float)((w->top[i] + log2f(w->sum[i])) * M_LN2);
+        for (int d = 0; d < w->v_row && w->sum[i] != 0; d++)
+            w->o[(int64_t)i * w->v_row + d] *= factor;
+    }
+    ri_merge_lse(ri_tensor_row(&a->o, at->b, query, h), a->o.token_stride,
+                 ri_tensor_row(&a->lse, at->b, query, h), a->lse.token_stride, w->o, w->v_row, w->lse, 1,
+                 rows, a->shape->v_dim);
+}
+
+/* Queries first <= i < first + rows of the tile, head h, over the panel. */
+static void run_queries(const struct place *at, int64_t first, int rows, int h)
+{
+    const rondo_kernel_forward_t *a = at->args;
+    const rondo_kernel_shape_t *shape = a->shape;
+    const struct space *w = &at->w;
+    int64_t query = at->tile->q_first + first;
+
+    ri_flash_copy(w->q, shape->qk_dim, ri_tensor_row(&a->q, at->b, query, h), a->q.token_stride, rows,
+                  shape->qk_dim, (float)(shape->scale * M_LOG2E));
+    memset(w->o, 0, (size_t)rows * (size_t)w->v_row * sizeof *w->o);
+    memset(w->sum, 0, (size_t)rows * sizeof *w->sum);
+    for (int i = 0; i < rows; i++)
+        w->top[i] = -INFINITY;
+    for (int key = 0; key < at->panel_count; key += RI_FLASH_KEYS) {
+        int keys = ri_flash_min(RI_FLASH_KEYS, at->panel_count - key);
+        struct ri_flash_band band = ri_flash_band(at->tile, first, rows, at->panel_first + key, keys);
+
+        if (band.first < band.end)
+            add_block(at, key, keys, &band);
+    }
+    fold_rows(at, query, rows, h);
+}
+
+static void run_panel(const struct place *at, int kv_head)
+{
+    const rondo_kernel_forward_t *a = at->args;
+    const rondo_kernel_shape_t *shape = a->shape;
+    int64_t key = at->tile->k_first + at->panel_first;
+    int group = shape->q_heads / shape->kv_heads;
+
+    ri_flash_transpose(at->w.kt, ri_tensor_row(&a->k, at->b, key, kv_head), a->k.token_stride,
+                       at->panel_count, shape->qk_dim);
+    ri_flash_copy(at->w.v, at->w.v_row, ri_tensor_row(&a->v, at->b, key, kv_head), a->v.token_stride,
+                  at->panel_count, shape->v_dim, 1);
+    for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
+        for (int64_t i = 0; i < at->tile->q_count; i += RI_FLASH_QUERIES) {
+            int rows = ri_flash_min(RI_FLASH_QUERIES, at->tile->q_count - i);
+
+            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count))
+                run_queries(at, i, rows, h);
+        }
+}
+
+int ri_flash_forward(const struct ri_flash_ops *ops, const rondo_kernel_forward_t *args)
+{
+    const rondo_kernel_shape_t *shape = args->shape;
+    struct place at = {.ops = ops, .args = args};
+    int panel = ri_flash_panel(shape, PANEL_KEYS);
+
+    if (shape->dtype != RONDO_F32)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "kernel flash: dtype %d; it takes float32 alone",
+                        (int)shape->dtype);
+    lay_out(&at.w, args->workspace, shape);
+    for (at.b = 0; at.b < shape->batch; at.b++)
+        for (int h = 0; h < shape->kv_heads; h++)
+            for (int t = 0; t < args->tile_count; t++) {
+                at.tile = &args->tiles[t];
+                for (at.panel_first = 0; at.panel_first < at.tile->k_count; at.panel_first += panel) {
+                    at.panel_count = ri_flash_min(panel, at.tile->k_count - at.panel_first);
+                    if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count))
+                        run_panel(&at, h);
+                }
+            }
+    return 0;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner loops of flash, written in the compiler's vector extension.  Included once by each
+ * flash_<isa>.c, behind
+ *   TARGET        function attributes that switch the instruction set on
+ *   TILE_VECS     vectors in a row of the register tile, at most 4: six rows of them, a row of b, and one
+ *                 more vector must fit the register file
+ *   vec           the vector of floats, and vec_max, reduce_max, reduce_add of it
+ * A product and a sum in one expression become one fused instruction where the target has it. */
+
+typedef int32_t ivec __attribute__((vector_size(sizeof(vec))));
+typedef float loose_vec __attribute__((vector_size(sizeof(vec)), aligned(4), may_alias));
+
+enum { VEC = sizeof(vec) / sizeof(float), TILE_ROWS = 6 };
+
+RI_INLINE TARGET vec load(const float *p)
+{
+    return *(const loose_vec *)p;
+}
+
+RI_INLINE TARGET void store(float *p, vec x)
+{
+    *(loose_vec *)p = x;
+}
+
+RI_INLINE TARGET vec splat(float x)
+{
+    return x - (vec){0};
+}
+
+/* 2^x to 1e-7, for x < 127.5: 0 below -126, NaN for NaN.  Nearest whole number n by adding and
+ * subtracting 1.5 * 2^23, then a polynomial for 2^(x - n), |x - n| <= 1/2, and n into the exponent. */
+RI_INLINE TARGET vec exp2_vec(vec x)
+{
+    vec n = (x + 12582912.0f) - 12582912.0f, r = x - n, y;
+    ivec whole = (ivec)(x + 12582912.0f) - 0x4b400000, below = x < -126.0f;
+
+    y = 0.000154614449f * r + 0.0013400428f;
+    y = y * r + 0.00961805694f;
+    y = y * r + 0.0555032715f;
+    y = y * r + 0.240226507f;
+    y = y * r + 0.693147182f;
+    y = y * r + 1.0f;
+    y *= (vec)((whole + 127) << 23);
+    return (vec)((ivec)y & ~below);
+}
+
+/* One row of the register tile.  Only the first n vectors are used; n is a constant where it counts. */
+struct row {
+    vec v0, v1, v2, v3;
+};
+
+RI_INLINE TARGET struct row row_load(int n, const float *p)
+{
+    struct row x = {load(p), {0}, {0}, {0}};
+
+    if (n > 1)
+        x.v1 = load(p + VEC);
+    if (n > 2)
+        x.v2 = load(p + 2 * VEC);
+    if (n > 3)
+        x.v3 = load(p + 3 * VEC);
+    return x;
+}
+
+RI_INLINE TARGET void row_store(int n, float *p, struct row x)
+{
+    store(p, x.v0);
+    if (n > 1)
+        store(p + VEC, x.v1);
+    if (n > 2)
+        store(p + 2 * VEC, x.v2);
+    if (n > 3)
+        store(p + 3 * VEC, x.v3);
+}
+
+RI_INLINE TARGET struct row row_fma(int n, struct row c, float a, struct row b)
+{
+    c.v0 = a * b.v0 + c.v0;
+    if (n > 1)
+        c.v1 = a * b.v1 + c.v1;
+    if (n > 2)
+        c.v2 = a * b.v2 + c.v2;
+    if (n > 3)
+        c.v3 = a * b.v3 + c.v3;
+    return c;
+}
+
+/* c[0..m)[0..n vectors) = or += a b over first <= d < end.  m and n are constants in every call. */
+RI_INLINE TARGET void tile(int m, int n, const struct ri_flash_gemm *g, int r, int col, int first, int end, int add)
+{
+    const float *a = g->a + (int64_t)r * g->a_row + (int64_t)first * g->a_col;
+    const float *b = g->b + (int64_t)first * g->b_row + col;
+    float *c = g->c + (int64_t)r * g->c_row + col;
+    int64_t a_row = g->a_row, c_row = g->c_row;
+    struct row zero = {{0}, {0}, {0}, {0}}, x0, x1, x2, x3, x4, x5;
+
+    x0 = add ? row_load(n, c) : zero;
+    x1 = add && m > 1 ? row_load(n, c + c_row) : zero;
+    x2 = add && m > 2 ? row_load(n, c + 2 * c_row) : zero;
+    x3 = add && m > 3 ? row_load(n, c + 3 * c_row) : zero;
+    x4 = add && m > 4 ? row_load(n, c + 4 * c_row) : zero;
+    x5 = add && m > 5 ? row_load(n, c + 5 * c_row) : zero;
+    for (int d = first; d < end; d++, a += g->a_col, b += g->b_row) {
+        struct row y = row_load(n, b);
+
+        x0 = row_fma(n, x0, a[0], y);
+        x1 = m > 1 ? row_fma(n, x1, a[a_row], y) : x1;
+        x2 = m > 2 ? row_fma(n, x2, a[2 * a_row], y) : x2;
+        x3 = m > 3 ? row_fma(n, x3, a[3 * a_row], y) : x3;
+        x4 = m > 4 ? row_fma(n, x4, a[4 * a_row], y) : x4;
+        x5 = m > 5 ? row_fma(n, x5, a[5 * a_row], y) : x5;
+    }
+    row_store(n, c, x0);
+    if (m > 1)
+        row_store(n, c + c_row, x1);
+    if (m > 2)
+        row_store(n, c + 2 * c_row, x2);
+    if (m > 3)
+        row_store(n, c + 3 * c_row, x3);
+    if (m > 4)
+        row_store(n, c + 4 * c_row, x4);
+    if (m > 5)
+        row_store(n, c + 5 * c_row, x5);
+}
+
+RI_INLINE TARGET int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+RI_INLINE TARGET int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* m rows from r on: together over what all of them may read, then each alone over the rest of its own.
+ * Where they have nothing in common, each is done alone in two pieces that meet anywhere. */
+RI_INLINE TARGET void group(int m, int n, const struct ri_flash_gemm *g, int r, int col)
+{
+    int first = most(0, r + m - 1 + g->lo), end = least(g->depth, r + g->hi + 1);
+
+    if (first < end)
+        tile(m, n, g, r, col, first, end, g->add);
+    else
+        end = first;
+    if (m == 1 || (r + m - 1 + g->lo <= 0 && r + g->hi >= g->depth - 1))
+        return;
+    for (int i = r; i < r + m; i++) {
+        int own_first = most(0, i + g->lo), own_end = least(g->depth, i + g->hi + 1);
+
+        if (own_first < least(first, own_end))
+            tile(1, n, g, i, col, own_first, least(first, own_end), 1);
+        if (most(end, own_first) < own_end)
+            tile(1, n, g, i, col, most(end, own_first), own_end, 1);
+    }
+}
+
+/* A column of the register tile's width, or of a lesser one, down all rows. */
+RI_INLINE TARGET void column(int n, const struct ri_flash_gemm *g, int col)
+{
+    int r = 0;
+
+    for (; r + TILE_ROWS <= g->rows; r += TILE_ROWS)
+        group(TILE_ROWS, n, g, r, col);
+    if (r + 4 <= g->rows) {
+        group(4, n, g, r, col);
+        r += 4;
+    }
+    if (r + 2 <= g->rows) {
+        group(2, n, g, r, col);
+        r += 2;
+    }
+    if (r < g->rows)
+        group(1, n, g, r, col);
+}
+
+TARGET static void gemm(const struct ri_flash_gemm *g)
+{
+    int col = 0;
+
+    for (; col + TILE_VECS * VEC <= g->cols; col += TILE_VECS * VEC)
+        column(TILE_VECS, g, col);
+    for (; TILE_VECS > 2 && col + 2 * VEC <= g->cols; col += 2 * VEC)
+        column(2, g, col);
+    for (; col < g->cols; col += VEC)
+        column(1, g, col);
+}
+
+RI_INLINE TARGET float softmax_row(float *s, float top, float *sum)
+{
+    vec highest = load(s), added = {0};
+    float base;
+
+    for (int j = VEC; j < RI_FLASH_KEYS; j += VEC)
+        highest = vec_max(highest, load(s + j));
+    base = reduce_max(highest);
+    top = base > top ? base : top;
+    base = top == -INFINITY ? 0 : top; /* -inf - -inf is not a number */
+    for (int j = 0; j < RI_FLASH_KEYS; j += VEC) {
+        vec weight = exp2_vec(load(s + j) - base);
+
+        added += weight;
+        store(s + j, weight);
+    }
+    *sum = reduce_add(added);
+    return top;
+}
+
+TARGET static void softmax(float *s, float *top, float *sum, float *o, int rows, int cols)
+{
+    for (int r = 0; r < rows; r++) {
+        float added, risen = softmax_row(s + r * RI_FLASH_KEYS, top[r], &added);
+
+        if (risen > top[r] && sum[r] != 0) {
+            float factor = exp2f(top[r] - risen);
+
+            sum[r] *= factor;
+            for (int d = 0; d < cols; d += VEC)
+                store(o + (int64_t)r * cols + d, factor * load(o + (int64_t)r * cols + d));
+        }
+        sum[r] += added;
+        top[r] = risen;
+    }
+}
+
+TARGET static void gradients(float *p, float *dp, const float *lse, const float *delta, int rows)
+{
+    for (int r = 0; r < rows; r++, p += RI_FLASH_KEYS, dp += RI_FLASH_KEYS) {
+        if (lse[r] == INFINITY) {
+            memset(p, 0, RI_FLASH_KEYS * sizeof *p);
+            memset(dp, 0, RI_FLASH_KEYS * sizeof *dp);
+            continue;
+        }
+        for (int j = 0; j < RI_FLASH_KEYS; j += VEC) {
+            vec weight = exp2_vec(load(p + j) - lse[r]);
+
+            store(p + j, weight);
+            store(dp + j, weight * (load(dp + j) - delta[r]));
+        }
+    }
+}

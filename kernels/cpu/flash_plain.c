@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For any processor: 16-byte vectors, which a compiler without such registers splits. */
+#include "kernels/cpu/flash.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TARGET
+#define TILE_VECS 2
+
+typedef float vec __attribute__((vector_size(16)));
+
+RI_INLINE TARGET vec vec_max(vec a, vec b)
+{
+    for (int i = 0; i < 4; i++)
+        a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
+}
+
+RI_INLINE TARGET float reduce_max(vec x)
+{
+    float top = x[0];
+
+    for (int i = 1; i < 4; i++)
+        top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+RI_INLINE TARGET float reduce_add(vec x)
+{
+    return (x[0] + x[1]) + (x[2] + x[3]);
+}
+
+#include "kernels/cpu/flash_ops.h"
+
+static int supported(void)
+{
+    return 1;
+}
+
+const struct ri_flash_ops ri_flash_plain = {"plain", supported, gemm, softmax, gradients};

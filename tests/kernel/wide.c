@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner loops of flash with the widest vectors and register tile, in whatever instructions the
+ * compiler has for them: so that what AVX-512 takes from flash_ops.h is tested on processors without. */
+#include "kernels/cpu/flash.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TARGET
+#define TILE_VECS 4
+
+typedef float vec __attribute__((vector_size(64)));
+
+extern const struct ri_flash_ops test_flash_wide;
+
+RI_INLINE vec vec_max(vec a, vec b)
+{
+    for (int i = 0; i < 16; i++)
+        a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
+}
+
+RI_INLINE float reduce_max(vec x)
+{
+    float top = x[0];
+
+    for (int i = 1; i < 16; i++)
+        top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+RI_INLINE float reduce_add(vec x)
+{
+    float sum = x[0];
+
+    for (int i = 1; i < 16; i++)
+        sum += x[i];
+    return sum;
+}
+
+#include "kernels/cpu/flash_ops.h"
+
+static int supported(void)
+{
+    return 1;
+}
+
+const struct ri_flash_ops test_flash_wide = {"wide", supported, gemm, softmax, gradients};
