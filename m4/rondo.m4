@@ -19,6 +19,10 @@ AC_DEFUN([RONDO_WITH_PKG], [
             [with_$1_summary="no: pkg-config does not find $3"
              AS_IF([test "x$with_$1" != xauto],
                 [AC_MSG_ERROR([--with-$1=$with_$1 was asked for, but pkg-config does not find $3])])])
+        AS_CASE([$rondo_have:$with_$1], [yes:auto|yes:yes|no:*], [],
+            [rondo_where=`$PKG_CONFIG --variable=pcfiledir m4_bregexp([$3], [^[^ ]+], [\&])`
+             AS_CASE([$rondo_where/], ["$with_$1"/*], [],
+                [AC_MSG_ERROR([--with-$1=$with_$1: pkg-config finds it in $rondo_where, not in there])])])
         PKG_CONFIG_PATH="$rondo_saved_path"
     ], [with_$1_summary="no: switched off"])
     AS_IF([test "x$rondo_have" = xyes], [AC_DEFINE([HAVE_$2], [1], [$4])])

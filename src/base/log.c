@@ -38,8 +38,8 @@ static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
 static _Thread_local int line_rank = -1;
 
 /* One write per line, so that the lines of several ranks do not mix. */
-static void write_line(enum ri_log_level level, const char *component, const char *format,
-                       va_list args)
+__attribute__((format(printf, 3, 0))) static void
+write_line(enum ri_log_level level, const char *component, const char *format, va_list args)
 {
     char line[MAX_LINE_BYTES];
     char rank[16] = "";
