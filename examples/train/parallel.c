@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "parallel.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int parallel_init(struct parallel *p, struct problem *problem)
+{
+    rondo_status_t status;
+
+    memset(p, 0, sizeof(*p));
+    p->info = (rondo_comm_info_t)RONDO_COMM_INFO_INIT;
+    status = rondo_comm_create_env(NULL, &p->comm);
+    if (!status)
+        status = rondo_comm_query(p->comm, &p->info);
+    if (status)
+        return problem_set(problem, EXIT_FAILED, "communicator: %s: %s", rondo_strerror(status),
+                           rondo_last_error());
+    return 0;
+}
+
+void parallel_release(struct parallel *p)
+{
+    rondo_comm_destroy(p->comm);
+    p->comm = NULL;
+}
+
+int parallel_refused(const struct parallel *p, const char *what, rondo_status_t status)
+{
+    int usage = status == RONDO_ERR_ARGUMENT || status == RONDO_ERR_UNSUPPORTED;
+
+    if (p->info.rank == 0)
+        fprintf(stderr, "rondo-train: %s: %s: %s\n", what, rondo_strerror(status),
+                rondo_last_error());
+    return usage ? EXIT_USAGE : EXIT_FAILED;
+}
+
+int parallel_failed(const struct parallel *p, const char *what, rondo_status_t status)
+{
+    fprintf(stderr, "rondo-train: rank %d: %s: %s: %s\n", p->info.rank, what,
+            rondo_strerror(status), rondo_last_error());
+    return EXIT_FAILED;
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Waits for a collective that has just been started with this status. */
+static rondo_status_t finish(struct parallel *p, rondo_status_t status, rondo_request_t request)
+{
+    double start = now();
+
+    if (!status)
+        status = rondo_wait(&request, -1);
+    if (p->info.size > 1)
+        p->reduce_seconds += now() - start;
+    return status;
+}
+
+rondo_status_t parallel_sum_floats(struct parallel *p, float *data, size_t count)
+{
+    rondo_request_t request = NULL;
+    rondo_status_t status =
+        rondo_all_reduce(p->comm, data, data, count, RONDO_F32, NULL, &request);
+
+    return finish(p, status, request);
+}
+
+rondo_status_t parallel_sum_doubles(struct parallel *p, double *data, size_t count)
+{
+    rondo_request_t request = NULL;
+    rondo_status_t status =
+        rondo_all_reduce(p->comm, data, data, count, RONDO_F64, NULL, &request);
+
+    return finish(p, status, request);
+}
+
+rondo_status_t parallel_broadcast(struct parallel *p, void *data, size_t bytes, int root)
+{
+    rondo_request_t request = NULL;
+    rondo_status_t status = rondo_broadcast(p->comm, data, bytes, root, NULL, &request);
+
+    return finish(p, status, request);
+}
+
+/* Every rank puts its value into a place of its own, so that the sum is the list of all. */
+static rondo_status_t gather(struct parallel *p, double value, double *values)
+{
+    memset(values, 0, (size_t)p->info.size * sizeof(*values));
+    values[p->info.rank] = value;
+    return parallel_sum_doubles(p, values, (size_t)p->info.size);
+}
+
+int parallel_agree(struct parallel *p, const struct problem *problem)
+{
+    double *codes = calloc((size_t)p->info.size, sizeof(*codes));
+    rondo_status_t status;
+    int code = 0;
+
+    if (!codes)
+        return parallel_failed(p, "out of memory", RONDO_ERR_MEMORY);
+    status = gather(p, problem->exit_code, codes);
+    if (status)
+        code = parallel_failed(p, "agreement", status);
+    for (int rank = 0; rank < p->info.size && code == 0; rank++) {
+        code = (int)codes[rank];
+        if (code && rank == p->info.rank)
+            fprintf(stderr, "rondo-train: %s\n", problem->text);
+    }
+    free(codes);
+    return code;
+}
+
+rondo_status_t parallel_same(struct parallel *p, uint64_t hash, int *same)
+{
+    /* A double holds 32 bits whole, and so does the sum over any number of ranks. */
+    double halves[2] = { (double)(hash >> 32), (double)(hash & 0xffffffffu) };
+    double sums[4] = { halves[0], halves[1], 0.0, 0.0 };
+    rondo_status_t status = parallel_sum_doubles(p, sums, 2);
+
+    if (status)
+        return status;
+    *same = sums[0] == halves[0] * p->info.size && sums[1] == halves[1] * p->info.size;
+    sums[2] = !*same;
+    status = parallel_sum_doubles(p, sums + 2, 1);
+    if (!status)
+        *same = sums[2] == 0.0;
+    return status;
+}
+
+static int allocate(struct sequence *s)
+{
+    size_t n = (size_t)s->n + 1; /* an empty shard has arrays too */
+
+    s->positions = calloc(n, sizeof(*s->positions));
+    s->shard = calloc(n, sizeof(*s->shard));
+    s->targets = calloc(n, sizeof(*s->targets));
+    s->whole = calloc((size_t)s->tokens, sizeof(*s->whole));
+    return s->positions && s->shard && s->targets && s->whole ? 0 : -1;
+}
+
+static int make_layout(struct sequence *s, const struct parallel *p, const char *kind)
+{
+    rondo_layout_desc_t desc = RONDO_LAYOUT_DESC_INIT;
+    rondo_status_t status = rondo_layout_kind_parse(kind, &desc.kind);
+
+    desc.tokens = s->tokens;
+    desc.ranks = p->info.size;
+    if (!status)
+        status = rondo_layout_create(&desc, &s->layout);
+    if (status)
+        return parallel_refused(p, "layout", status);
+    s->n = rondo_layout_tokens(s->layout, p->info.rank);
+    return 0;
+}
+
+static int make_plan(struct sequence *s, const struct parallel *p, const struct options *o,
+                     int inference)
+{
+    rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    rondo_status_t status;
+
+    desc.mask = RONDO_MASK_CAUSAL;
+    desc.q_heads = o->sizes.q_heads;
+    desc.kv_heads = o->sizes.kv_heads;
+    desc.qk_dim = o->sizes.head_dim;
+    options.schedule = o->schedule;
+    options.backward = inference ? "none" : o->backward;
+    options.kernel_name = o->kernel;
+    status = rondo_attention_plan(p->comm, s->layout, &desc, &options, &s->plan);
+    return status ? parallel_refused(p, "attention plan", status) : 0;
+}
+
+int sequence_init(struct sequence *s, struct parallel *p, const struct options *o, int64_t tokens,
+                  int inference)
+{
+    struct problem problem = { 0, "" };
+    int code;
+
+    memset(s, 0, sizeof(*s));
+    s->tokens = tokens;
+    code = make_layout(s, p, o->layout);
+    if (code)
+        return code;
+    if (allocate(s))
+        problem_set(&problem, EXIT_FAILED, "out of memory: sequence of %lld tokens",
+                    (long long)tokens);
+    else
+        rondo_layout_positions(s->layout, p->info.rank, s->positions);
+    code = parallel_agree(p, &problem);
+    return code ? code : make_plan(s, p, o, inference);
+}
+
+void sequence_release(struct sequence *s)
+{
+    rondo_plan_destroy(s->plan);
+    rondo_layout_destroy(s->layout);
+    free(s->positions);
+    free(s->whole);
+    free(s->shard);
+    free(s->targets);
+    memset(s, 0, sizeof(*s));
+}
+
+rondo_status_t sequence_cut(struct sequence *s, const struct parallel *p)
+{
+    int rank = p->info.rank;
+    rondo_status_t status =
+        rondo_layout_shard(s->layout, rank, s->whole, sizeof(*s->whole), s->shard);
+
+    return status ? status : rondo_layout_targets(s->layout, rank, s->whole, s->targets);
+}

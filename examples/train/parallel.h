@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRAIN_PARALLEL_H
+#define TRAIN_PARALLEL_H
+
+#include <stdint.h>
+
+#include <rondo/rondo.h>
+
+#include "options.h"
+#include "problem.h"
+
+/* The ranks, as the trainer sees them. */
+struct parallel {
+    rondo_comm_t comm;
+    rondo_comm_info_t info;
+    double reduce_seconds; /* spent waiting for collectives of this file while nothing computed */
+};
+
+int parallel_init(struct parallel *p, struct problem *problem);
+void parallel_release(struct parallel *p);
+
+/* Ends a part in which any rank may have met a problem of its own: all ranks return the exit code of
+ * the lowest rank that did, and that one alone prints it.  0 when nobody did. */
+int parallel_agree(struct parallel *p, const struct problem *problem);
+
+/* A call of the library that failed on all ranks alike: rank 0 prints; returns the exit code. */
+int parallel_refused(const struct parallel *p, const char *what, rondo_status_t status);
+/* A failure in flight, which each rank may see in its own way: each prints, with its rank. */
+int parallel_failed(const struct parallel *p, const char *what, rondo_status_t status);
+
+/* Sums over ranks, in place; all ranks get equal bits. */
+rondo_status_t parallel_sum_floats(struct parallel *p, float *data, size_t count);
+rondo_status_t parallel_sum_doubles(struct parallel *p, double *data, size_t count);
+rondo_status_t parallel_broadcast(struct parallel *p, void *data, size_t bytes, int root);
+/* Whether hash is equal on all ranks. */
+rondo_status_t parallel_same(struct parallel *p, uint64_t hash, int *same);
+
+/* A sequence length with its layout and its attention plan.  One plan serves all layers. */
+struct sequence {
+    rondo_layout_t layout;
+    rondo_plan_t plan;
+    int64_t tokens;     /* of the whole sequence */
+    int64_t n;          /* of this rank's shard */
+    int64_t *positions; /* [n] */
+    int32_t *whole;     /* [tokens], token ids of the sequence, on every rank */
+    int32_t *shard;     /* [n] */
+    int32_t *targets;   /* [n] */
+};
+
+/* Collective.  Returns an exit code: 0, or what parallel_refused returned.  inference: no backward,
+ * and the options' backward is not looked at. */
+int sequence_init(struct sequence *s, struct parallel *p, const struct options *o, int64_t tokens,
+                  int inference);
+void sequence_release(struct sequence *s);
+/* Cuts s->whole into s->shard and s->targets. */
+rondo_status_t sequence_cut(struct sequence *s, const struct parallel *p);
+
+#endif

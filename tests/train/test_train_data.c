@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "folder.h"
+
+#include "examples/train/data.h"
+
+static char ten[10] = "abcdefghij";
+
+/* Reads one path that must be refused with a text that has both parts. */
+static void refused(char *path, int64_t tokens, const char *first, const char *second)
+{
+    struct problem problem = { 0, "" };
+    struct corpus c;
+
+    assert_int_equal(corpus_read(&c, &path, 1, tokens, &problem), -1);
+    assert_int_equal(problem.exit_code, EXIT_FAILED);
+    check_says(problem.text, first);
+    check_says(problem.text, second);
+    corpus_release(&c);
+}
+
+static void accepted(struct corpus *c, char *const *paths, int count, const char *content)
+{
+    struct problem problem = { 0, "" };
+
+    assert_int_equal(corpus_read(c, paths, count, 1, &problem), 0);
+    assert_int_equal(c->count, strlen(content));
+    assert_memory_equal(c->bytes, content, c->count);
+}
+
+static void missing_empty_and_short_texts_are_named(void **state)
+{
+    struct folder *f = *state;
+    char *path = folder_name(f, "nowhere");
+
+    refused(path, 1, path, "No such file");
+    path = folder_write(f, "empty", "", 0);
+    refused(path, 1, path, "is empty");
+    path = folder_write(f, "short", ten, 9);
+    refused(path, 1, path, "has 9 bytes");
+    path = folder_write(f, "ten", ten, 10);
+    refused(path, 2, "--tokens 2", "has 10 bytes");
+    refused(f->path, 2, f->path, "has 19 bytes");
+}
+
+static void unreadable_and_binary_texts_are_named(void **state)
+{
+    struct folder *f = *state;
+    char *path = folder_write(f, "binary", "text\0text", 9);
+    char fifo[] = "/dev/null";
+
+    refused(path, 1, path, "binary");
+    refused(fifo, 1, fifo, "neither a file nor a folder");
+    path = folder_write(f, "broken.gz", "\x1f\x8b\x08 not really", 14);
+    refused(path, 1, path, "gzip");
+}
+
+static void folder_of_nothing_is_empty(void **state)
+{
+    struct folder *f = *state;
+
+    refused(f->path, 1, f->path, "is empty");
+    folder_write(f, "binary", "\0", 1);
+    refused(f->path, 1, "is empty", "1 skipped");
+}
+
+static void folders_are_read_by_name_and_deep(void **state)
+{
+    struct folder *f = *state;
+    char *path = f->path;
+    struct corpus c;
+
+    mkdir(folder_name(f, "b"), 0777);
+    mkdir(folder_name(f, "b/deep"), 0777);
+    folder_write(f, "c", "ccccc\n", 6);
+    folder_write(f, "b/deep/x", "deep\n", 5);
+    folder_write(f, "b/y", "yyyy\n", 5);
+    folder_write(f, "a", "aaaa\n", 5);
+    folder_write(f, "b/image", "P\0NG", 4);
+    folder_write(f, ".hidden", "hidden", 6);
+    assert_int_equal(symlink(f->path, folder_name(f, "b/loop")), 0);
+    assert_int_equal(symlink("gone", folder_name(f, "b/dangling")), 0);
+    accepted(&c, &path, 1, "aaaa\ndeep\nyyyy\nccccc\n");
+    assert_int_equal(c.files, 4);
+    assert_int_equal(c.skipped, 3);
+    assert_int_equal(c.train_count, 19);
+    corpus_release(&c);
+    corpus_release(&c);
+}
+
+static void paths_are_joined_in_order(void **state)
+{
+    struct folder *f = *state;
+    char *paths[2];
+    struct corpus c;
+
+    paths[0] = folder_write(f, "z", "first.", 6);
+    paths[1] = folder_write(f, "a", "second", 6);
+    accepted(&c, paths, 2, "first.second");
+    corpus_release(&c);
+}
+
+static void gzip_files_are_unpacked(void **state)
+{
+    /* printf hello, hello | gzip -n */
+    static const unsigned char packed[] = {
+        0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0xcb, 0x48, 0xcd, 0xc9, 0xc9, 0xd7,
+        0x51, 0xc8, 0x00, 0x51, 0x00, 0xff, 0xc5, 0xcc, 0xf3, 0x0c, 0x00, 0x00, 0x00,
+    };
+    struct folder *f = *state;
+    char *path = folder_write(f, "odd ; name.gz", packed, sizeof(packed));
+    struct corpus c;
+
+    accepted(&c, &path, 1, "hello, hello");
+    corpus_release(&c);
+}
+
+static void offsets_stay_inside_the_training_part(void **state)
+{
+    struct corpus c = { .count = 1000, .train_count = 900 };
+    size_t least = SIZE_MAX, most = 0;
+
+    for (int64_t step = 0; step < 20000; step++) {
+        size_t offset = corpus_train_offset(&c, 7, step, 100);
+
+        assert_int_equal(offset, corpus_train_offset(&c, 7, step, 100));
+        least = offset < least ? offset : least;
+        most = offset > most ? offset : most;
+    }
+    assert_int_equal(least, 0);
+    assert_int_equal(most, 800);
+    assert_int_not_equal(corpus_train_offset(&c, 7, 0, 100), corpus_train_offset(&c, 8, 0, 100));
+    assert_int_equal(corpus_train_offset(&c, 7, 3, 900), 0);
+}
+
+static void windows_lie_apart_in_the_held_out_part(void **state)
+{
+    for (int64_t tokens = 1; tokens <= 100; tokens++)
+        for (int64_t limit = 1; limit <= 12; limit++) {
+            struct corpus c = { .count = 1000, .train_count = 900 };
+            int64_t count = corpus_windows(&c, tokens, limit);
+            size_t end = c.train_count;
+
+            assert_true(count >= 1 && count <= limit);
+            for (int64_t i = 0; i < count; i++) {
+                size_t offset = corpus_window_offset(&c, i, count, tokens);
+
+                assert_true(offset >= end);
+                end = offset + (size_t)tokens;
+            }
+            assert_true(end <= c.count);
+        }
+}
+
+static void baselines_agree_with_counting_by_hand(void **state)
+{
+    unsigned char text[] = "ababababacabab"; /* trained on "ababababacab", held out "ab" */
+    struct corpus c = { .bytes = text, .count = 14, .train_count = 12 };
+    struct baselines b = corpus_baselines(&c);
+    /* b: 5 of 12 bytes; a is followed 6 times, by b in 5 of them. */
+    double unigram = -log((5 + 0.1) / (12 + 25.6)), bigram = -log((5 + 0.1) / (6 + 25.6));
+
+    check_close(b.unigram, unigram, 1e-12, "unigram", 0);
+    check_close(b.bigram, bigram, 1e-12, "bigram", 0);
+}
+
+static void hash_sees_every_byte(void **state)
+{
+    unsigned char data[37];
+    uint64_t whole;
+
+    memset(data, 7, sizeof(data));
+    whole = hash_bytes(HASH_START, data, sizeof(data));
+    assert_true(whole != hash_bytes(HASH_START, data, sizeof(data) - 1));
+    for (size_t i = 0; i < sizeof(data); i++) {
+        data[i] ^= 0x80;
+        assert_true(whole != hash_bytes(HASH_START, data, sizeof(data)));
+        data[i] ^= 0x80;
+    }
+    assert_true(whole == hash_bytes(HASH_START, data, sizeof(data)));
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(missing_empty_and_short_texts_are_named),
+        IN_FOLDER(unreadable_and_binary_texts_are_named),
+        IN_FOLDER(folder_of_nothing_is_empty),
+        IN_FOLDER(folders_are_read_by_name_and_deep),
+        IN_FOLDER(paths_are_joined_in_order),
+        IN_FOLDER(gzip_files_are_unpacked),
+        cmocka_unit_test(offsets_stay_inside_the_training_part),
+        cmocka_unit_test(windows_lie_apart_in_the_held_out_part),
+        cmocka_unit_test(baselines_agree_with_counting_by_hand),
+        cmocka_unit_test(hash_sees_every_byte),
+    };
+
+    return cmocka_run_group_tests_name("train data", tests, NULL, NULL);
+}
