@@ -27,6 +27,7 @@ struct rondo_comm {
     struct rondo_request *active;      /* api/request.c's: requests under way */
     int idle_rounds;                   /* how often in a row nothing could be done */
     uint32_t next_plan;                /* numbers plans for tags; equal on all ranks */
+    int64_t next_look_ns;              /* when to look again whether peers live */
     int failed;                        /* first failure: all later calls return it */
     char failure[256];
 };
@@ -57,13 +58,21 @@ struct ri_field {
 int ri_agree(struct rondo_comm *comm, const char *what, const struct ri_field *fields, int count,
              int local_status);
 
-/* Moves messages, and every so often looks whether peers are alive.  Negative: failed.
+/* The same with a deadline other than the communicator's timeout. */
+int ri_agree_until(struct rondo_comm *comm, const char *what, const struct ri_field *fields, int count,
+                   int local_status, int64_t deadline_ns);
+
+/* Moves messages, and every so often looks whether peers are alive.  Returns how much happened (0:
+ * nothing); negative: the communicator has failed.  idle_rounds: calls in a row that moved nothing.
  * rondo_comm_progress itself is api/request.c's, because it must move requests. */
 int ri_comm_progress(struct rondo_comm *comm, int idle_rounds);
 
 /* What to do when nothing could be done: spin, yield or sleep on descriptors (bounded), by how often
  * this was called in a row. */
 int ri_comm_idle(struct rondo_comm *comm, int idle_rounds);
+
+/* comm.c: frees a communicator, also a half-made one. */
+void ri_comm_discard(struct rondo_comm *comm);
 
 /* Marks the communicator failed (first failure wins), tells the others, returns status. */
 int ri_comm_fail(struct rondo_comm *comm, int status);

@@ -1,1 +1,19 @@
-librondo_core_la_SOURCES += src/comm/comm.h
+librondo_core_la_SOURCES += \
+	src/comm/agree.c \
+	src/comm/bootstrap.c \
+	src/comm/bootstrap.h \
+	src/comm/bytes.h \
+	src/comm/card.c \
+	src/comm/card.h \
+	src/comm/comm.c \
+	src/comm/comm.h \
+	src/comm/env.c \
+	src/comm/env.h \
+	src/comm/form.c \
+	src/comm/progress.c \
+	src/comm/settings.c \
+	src/comm/settings.h \
+	src/comm/tcp.c \
+	src/comm/tcp.h \
+	src/comm/unique_id.c \
+	src/comm/unique_id.h

@@ -44,4 +44,14 @@ check_PROGRAMS += tests/unit/test_ring_block
 tests_unit_test_ring_block_SOURCES = tests/unit/test_ring_block.c perf/ring_block.c perf/ring_block.h
 tests_unit_test_ring_block_CFLAGS = $(test_cflags)
 tests_unit_test_ring_block_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_comm
+tests_unit_test_comm_SOURCES = tests/unit/test_comm.c tests/group.h tests/helper.h tests/threads.h
+tests_unit_test_comm_CFLAGS = $(test_cflags)
+tests_unit_test_comm_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_agree
+tests_unit_test_agree_SOURCES = tests/unit/test_agree.c tests/group.h tests/helper.h tests/threads.h
+tests_unit_test_agree_CFLAGS = $(test_cflags)
+tests_unit_test_agree_LDADD = $(test_ldadd)
 endif

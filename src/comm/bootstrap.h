@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_BOOTSTRAP_H
+#define RI_BOOTSTRAP_H
+
+#include <stdint.h>
+
+#include "comm/tcp.h"
+
+/* The control connections: a star, rank 0 in the middle.  The calls that the rest of the library
+ * makes are in comm.h; here is what form.c, which makes a star, and bootstrap.c, which uses it, share. */
+
+#define RI_TEXT_BYTES 256
+
+struct ri_peer {
+    struct ri_link link;
+    int has_left; /* said goodbye */
+    int has_part; /* a GATHER (or ALL) has come that nobody has taken yet */
+    char *part;
+    size_t part_bytes;
+};
+
+struct ri_bootstrap {
+    int rank, size;
+    uint8_t token[RI_TOKEN_BYTES];
+    int epoll_fd;          /* level triggered; data is the index into peers */
+    struct ri_peer *peers; /* rank 0: [size], its own unused; another rank: [1], rank 0 */
+    int fault;             /* first failure of the group; stays */
+    char fault_text[RI_TEXT_BYTES];
+    char waiting[RI_TEXT_BYTES]; /* whom rank 0 waits for, as it told us last */
+};
+
+struct ri_bootstrap_params {
+    int rank, size; /* size >= 2 */
+    const uint8_t *token;
+    int listen_fd;  /* rank 0: a listening socket; borrowed for the call */
+    const struct ri_endpoint *endpoints; /* others: where to try, in this order */
+    int endpoint_count;
+    int64_t deadline_ns;
+};
+
+/* Collective.  Strays on the port are ignored, whatever they send or do not send.  At the deadline
+ * RONDO_ERR_TIMEOUT names the ranks that did not come; RONDO_ERR_MISMATCH: a rank with another size, or
+ * out of range, or a number that is taken. */
+int ri_bootstrap_create(const struct ri_bootstrap_params *params, struct ri_bootstrap **bootstrap);
+
+/* Local: says goodbye, so that the others do not take it for a death.  NULL is a no-op. */
+void ri_bootstrap_destroy(struct ri_bootstrap *bootstrap);
+
+/* Readable when ri_bootstrap_poll has something to see. */
+int ri_bootstrap_fd(const struct ri_bootstrap *bootstrap);
+
+/* ---- between form.c and bootstrap.c ---- */
+
+int ri_bootstrap_watch(struct ri_bootstrap *bootstrap, int fd, uint64_t data, int is_new);
+/* Records the group's first failure, lets every rank we can reach know, and returns it. */
+int ri_bootstrap_fail(struct ri_bootstrap *bootstrap, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Reads a FAIL frame: returns its status, and its text. */
+int ri_bootstrap_read_fail(const struct ri_frame *frame, char *text, size_t bytes);
+int ri_bootstrap_send_fail(struct ri_bootstrap *bootstrap, struct ri_link *link, int status,
+                           const char *text);
+/* "ranks 2, 5" or "rank 3", of those for which is_missing says so; cut with "..." when long. */
+void ri_bootstrap_name_missing(const struct ri_bootstrap *bootstrap,
+                               int (*is_missing)(const struct ri_peer *peer), char *text, size_t bytes);
+/* Rank 0: tells those that have come, and so listen, for whom we wait. */
+void ri_bootstrap_tell_waiting(struct ri_bootstrap *bootstrap,
+                               int (*is_missing)(const struct ri_peer *peer), const char *missing);
+/* Watches the link no more, and closes it. */
+void ri_bootstrap_drop(struct ri_bootstrap *bootstrap, struct ri_link *link);
+/* ms until deadline_ns for poll: at least 1 while it is not over, at most cap_ms; 0: over. */
+int ri_ms_until(int64_t deadline_ns, int cap_ms);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/comm.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/bootstrap.h"
+#include "comm/card.h"
+#include "comm/env.h"
+#include "comm/settings.h"
+#include "comm/unique_id.h"
+
+/* How the ranks of a communicator to be find each other. */
+struct start {
+    int rank, size;
+    const struct ri_meeting *meeting; /* size >= 2 */
+    int listen_fd;                    /* rank 0 of size >= 2: borrowed; else -1 */
+    int64_t deadline_ns;
+};
+
+static int join(struct rondo_comm *comm, const struct start *start)
+{
+    struct ri_bootstrap_params params = { .rank = start->rank, .size = start->size,
+                                          .listen_fd = start->listen_fd,
+                                          .deadline_ns = start->deadline_ns };
+
+    if (start->size == 1) {
+        if (getrandom(comm->token, sizeof(comm->token), 0) != (ssize_t)sizeof(comm->token))
+            return ri_error(RONDO_ERR_SYSTEM, "no random bytes for a communicator: %s", strerror(errno));
+        return 0;
+    }
+    memcpy(comm->token, start->meeting->token, sizeof(comm->token));
+    params.token = comm->token;
+    params.endpoints = start->meeting->endpoints;
+    params.endpoint_count = start->meeting->endpoint_count;
+    return ri_bootstrap_create(&params, &comm->bootstrap);
+}
+
+static int gather(struct rondo_comm *comm, const void *mine, size_t bytes, void *all, int64_t deadline_ns)
+{
+    if (comm->size > 1)
+        return ri_bootstrap_allgather(comm->bootstrap, mine, bytes, all, deadline_ns);
+    memcpy(all, mine, bytes);
+    return 0;
+}
+
+/* ---- the transport ---- */
+
+/* sizes: [size], of every rank's address; all: [size][longest] */
+static int connect_peers(struct rondo_comm *comm, const uint64_t *sizes, const char *all, size_t longest,
+                         int64_t deadline_ns)
+{
+    const void **addresses = calloc((size_t)comm->size, sizeof(*addresses));
+    size_t *bytes = calloc((size_t)comm->size, sizeof(*bytes));
+    int err;
+
+    if (!addresses || !bytes) {
+        err = ri_error(RONDO_ERR_MEMORY, "no memory for %d addresses", comm->size);
+    } else {
+        for (int r = 0; r < comm->size; r++) {
+            addresses[r] = all + (size_t)r * longest;
+            bytes[r] = (size_t)sizes[r];
+        }
+        err = comm->transport->ops->connect(comm->transport, addresses, bytes, deadline_ns);
+    }
+    free(addresses);
+    free(bytes);
+    return ri_agree_until(comm, "connecting", NULL, 0, err, deadline_ns);
+}
+
+static int exchange_addresses(struct rondo_comm *comm, const void *address, size_t address_bytes,
+                              int64_t deadline_ns)
+{
+    uint64_t *sizes = calloc((size_t)comm->size, sizeof(*sizes));
+    uint64_t mine = address_bytes, longest = 1;
+    char *padded = NULL, *all = NULL;
+    int err = sizes ? gather(comm, &mine, sizeof(mine), sizes, deadline_ns) : 0;
+
+    for (int r = 0; r < comm->size && sizes && !err; r++)
+        longest = sizes[r] > longest ? sizes[r] : longest;
+    if (sizes && !err) {
+        padded = calloc(1, (size_t)longest);
+        all = calloc((size_t)comm->size, (size_t)longest);
+    }
+    if (padded && all) {
+        memcpy(padded, address, address_bytes);
+        err = gather(comm, padded, (size_t)longest, all, deadline_ns);
+        if (!err)
+            err = connect_peers(comm, sizes, all, (size_t)longest, deadline_ns);
+    } else if (!err) {
+        err = ri_error(RONDO_ERR_MEMORY, "no memory for %d addresses", comm->size);
+    }
+    free(padded);
+    free(all);
+    free(sizes);
+    return err;
+}
+
+static int open_transport(struct rondo_comm *comm, const struct ri_transport_ops *ops, int64_t deadline_ns)
+{
+    struct ri_transport_params params = { comm->rank, comm->size, comm->token, comm->host, &comm->config };
+    const void *address = NULL;
+    size_t address_bytes = 0;
+    int err = ops->open(&params, &comm->transport, &address, &address_bytes);
+
+    err = ri_agree_until(comm, "opening the transport", NULL, 0, err, deadline_ns);
+    return err ? err : exchange_addresses(comm, address, address_bytes, deadline_ns);
+}
+
+/* ---- making ---- */
+
+/* settings_status: what ri_settings said, so that all ranks hear of it. */
+static int assemble(struct rondo_comm *comm, const struct start *start, int settings_status)
+{
+    struct ri_card mine, *all;
+    const struct ri_transport_ops *ops = NULL;
+    int err;
+
+    if (!settings_status)
+        settings_status = ri_card_choose_transport(comm->size, &comm->config, &ops);
+    ri_card_fill(&mine, &comm->config, ops, settings_status);
+    err = join(comm, start);
+    if (err)
+        return err;
+    all = calloc((size_t)comm->size, sizeof(*all));
+    comm->host = calloc((size_t)comm->size, sizeof(*comm->host));
+    err = all && comm->host ? gather(comm, &mine, sizeof(mine), all, start->deadline_ns)
+                            : ri_error(RONDO_ERR_MEMORY, "no memory for %d ranks", comm->size);
+    if (!err)
+        err = ri_card_compare(all, comm->rank, comm->size);
+    if (!err)
+        ri_card_number_hosts(comm, all);
+    free(all);
+    return err ? err : open_transport(comm, ops, start->deadline_ns);
+}
+
+static int create(const struct start *start, const rondo_config_t *config, int64_t begin_ns,
+                  rondo_comm_t *comm_p)
+{
+    struct rondo_comm *comm = calloc(1, sizeof(*comm));
+    struct start timed = *start;
+    int err;
+
+    if (!comm)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for a communicator");
+    ri_log_rank(start->rank);
+    comm->rank = start->rank;
+    comm->size = start->size;
+    err = ri_settings(&comm->config, config);
+    timed.deadline_ns = begin_ns + comm->config.connect_timeout_ms * 1000000;
+    err = assemble(comm, &timed, err);
+    if (err) {
+        ri_log(RI_LOG_INFO, "comm", "rank %d of %d: no communicator: %s", comm->rank, comm->size,
+               rondo_last_error());
+        ri_comm_discard(comm);
+        return err;
+    }
+    ri_log(RI_LOG_INFO, "comm", "rank %d of %d on host %d of %d, transport %s, after %.1f ms", comm->rank,
+           comm->size, comm->host_index, comm->host_count, comm->transport->ops->name,
+           (double)(ri_now_ns() - begin_ns) / 1e6);
+    *comm_p = comm;
+    return 0;
+}
+
+rondo_status_t rondo_comm_create(const rondo_unique_id_t *id, int rank, int size,
+                                 const rondo_config_t *config, rondo_comm_t *comm)
+{
+    struct ri_meeting meeting;
+    struct start start = { .rank = rank, .size = size, .meeting = &meeting, .listen_fd = -1 };
+    int err;
+
+    if (!id || !comm)
+        return ri_error(RONDO_ERR_ARGUMENT, "%s is NULL", id ? "comm" : "id");
+    if (size < 1 || size > RI_RANKS_MAX)
+        return ri_error(RONDO_ERR_ARGUMENT, "size is %d; give 1 to %d", size, RI_RANKS_MAX);
+    if (rank < 0 || rank >= size)
+        return ri_error(RONDO_ERR_ARGUMENT, "rank is %d; with size %d give 0 to %d", rank, size, size - 1);
+    err = ri_settings_check(config);
+    if (!err)
+        err = ri_unique_id_read(id, &meeting);
+    if (err)
+        return err;
+    if (rank == 0)
+        start.listen_fd = ri_unique_id_take_socket(meeting.token);
+    if (rank == 0 && size > 1 && start.listen_fd < 0)
+        return ri_error(RONDO_ERR_ID, "rank 0 must be in the process that called rondo_unique_id_get, and an "
+                        "id makes one communicator");
+    err = create(&start, config, ri_now_ns(), comm);
+    if (start.listen_fd >= 0)
+        close(start.listen_fd);
+    return err;
+}
+
+rondo_status_t rondo_comm_create_env(const rondo_config_t *config, rondo_comm_t *comm)
+{
+    static atomic_uint turns;
+    unsigned turn = atomic_fetch_add(&turns, 1);
+    int64_t begin_ns = ri_now_ns();
+    struct ri_env env;
+    struct start start = { .listen_fd = -1 };
+    int err;
+
+    if (!comm)
+        return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
+    err = ri_settings_check(config);
+    if (!err)
+        err = ri_env_read(turn, &env);
+    if (err)
+        return err;
+    start.rank = env.rank;
+    start.size = env.size;
+    start.meeting = &env.meeting;
+    if (env.rank == 0 && env.size > 1) {
+        start.listen_fd = ri_env_socket(&env.meeting, begin_ns + RI_BIND_NS);
+        if (start.listen_fd < 0)
+            return start.listen_fd;
+    }
+    return create(&start, config, begin_ns, comm);
+}
+
+/* ---- using and ending ---- */
+
+rondo_status_t rondo_comm_query(rondo_comm_t comm, rondo_comm_info_t *info)
+{
+    rondo_comm_info_t full = RONDO_COMM_INFO_INIT;
+    size_t bytes;
+
+    if (!comm || !info)
+        return ri_error(RONDO_ERR_ARGUMENT, "%s is NULL", comm ? "info" : "comm");
+    bytes = info->struct_bytes;
+    if (bytes < sizeof(bytes) || bytes > RI_STRUCT_BYTES_MAX)
+        return ri_error(RONDO_ERR_ARGUMENT, "info->struct_bytes is %zu; begin with RONDO_COMM_INFO_INIT", bytes);
+    full.rank = comm->rank;
+    full.size = comm->size;
+    full.host = comm->host_index;
+    full.hosts = comm->host_count;
+    full.local_rank = comm->local_rank;
+    full.local_size = comm->local_size;
+    full.transport = comm->transport->ops->name;
+    if (bytes > sizeof(full))
+        bytes = sizeof(full); /* a caller of a newer version: what we do not know stays */
+    memcpy((char *)info + sizeof(size_t), (char *)&full + sizeof(size_t), bytes - sizeof(size_t));
+    return 0;
+}
+
+rondo_status_t rondo_comm_abort(rondo_comm_t comm)
+{
+    if (!comm)
+        return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
+    if (comm->failed)
+        return 0;
+    comm->failed = RONDO_ERR_PEER;
+    snprintf(comm->failure, sizeof(comm->failure), "this rank has called rondo_comm_abort");
+    ri_bootstrap_abort(comm->bootstrap, "it called rondo_comm_abort");
+    return 0;
+}
+
+void ri_comm_discard(struct rondo_comm *comm)
+{
+    if (comm->collectives && comm->release_collectives)
+        comm->release_collectives(comm->collectives);
+    if (comm->transport)
+        comm->transport->ops->close(comm->transport);
+    ri_bootstrap_destroy(comm->bootstrap);
+    ri_config_release(&comm->config);
+    free(comm->host);
+    free(comm);
+}
+
+void rondo_comm_destroy(rondo_comm_t comm)
+{
+    if (comm)
+        ri_comm_discard(comm);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a rank waits: it moves messages, looks now and then whether its peers live, and gives the core
+ * to others when there is nothing to do. */
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "comm/bootstrap.h"
+#include "comm/comm.h"
+
+#define LOOK_EVERY_NS 50000000
+#define CLOCK_EVERY 16          /* spins between two looks at the clock */
+#define SLEEP_MAX_NS 20000000   /* with descriptors that wake us */
+#define SLEEP_BLIND_NS 1000000  /* with a transport that has none */
+#define CULPRIT_MS 200          /* how long a death may need to show on the control connection */
+
+static int64_t spins(const struct rondo_comm *comm)
+{
+    return comm->config.spin + (comm->config.yield > 0 ? comm->config.yield : 0);
+}
+
+static int look_at_peers(struct rondo_comm *comm)
+{
+    int64_t now_ns = ri_now_ns();
+    int err;
+
+    if (now_ns < comm->next_look_ns)
+        return 0;
+    comm->next_look_ns = now_ns + LOOK_EVERY_NS;
+    err = ri_bootstrap_poll(comm->bootstrap);
+    return err ? ri_comm_fail(comm, err) : 0;
+}
+
+int ri_comm_progress(struct rondo_comm *comm, int idle_rounds)
+{
+    int moved;
+
+    if (comm->failed)
+        return ri_error(comm->failed, "%s", comm->failure);
+    moved = comm->transport->ops->progress(comm->transport);
+    if (moved < 0)
+        return ri_comm_fail(comm, moved);
+    if (moved || !comm->bootstrap || (idle_rounds % CLOCK_EVERY && idle_rounds < spins(comm)))
+        return moved;
+    return look_at_peers(comm);
+}
+
+/* 50 us, doubled with every sleep in a row. */
+static int64_t sleep_ns(int64_t sleeps, int64_t most_ns)
+{
+    int64_t ns = 50000;
+
+    while (sleeps-- > 0 && ns < most_ns)
+        ns *= 2;
+    return ns < most_ns ? ns : most_ns;
+}
+
+static int sleep_a_little(struct rondo_comm *comm, int64_t sleeps)
+{
+    struct ri_transport *transport = comm->transport;
+    int event_fd = transport->ops->event_fd(transport);
+    int control_fd = comm->bootstrap ? ri_bootstrap_fd(comm->bootstrap) : -1;
+    struct pollfd fds[2] = { { control_fd, POLLIN, 0 }, { event_fd, POLLIN, 0 } }; /* -1 is passed over */
+    int64_t ns = sleep_ns(sleeps, event_fd >= 0 ? SLEEP_MAX_NS : SLEEP_BLIND_NS);
+    struct timespec timeout = { 0, (long)ns };
+    int armed;
+
+    if (event_fd >= 0) {
+        armed = transport->ops->arm(transport);
+        if (armed <= 0)
+            return armed < 0 ? ri_comm_fail(comm, armed) : 0;
+    }
+    ppoll(fds, 2, &timeout, NULL);
+    if (!fds[0].revents)
+        return 0;
+    comm->next_look_ns = 0;
+    return look_at_peers(comm);
+}
+
+int ri_comm_idle(struct rondo_comm *comm, int idle_rounds)
+{
+    if (comm->failed)
+        return ri_error(comm->failed, "%s", comm->failure);
+    if (idle_rounds < comm->config.spin)
+        return 0;
+    if (comm->config.yield < 0 || idle_rounds < spins(comm)) {
+        sched_yield();
+        return 0;
+    }
+    return sleep_a_little(comm, idle_rounds - spins(comm));
+}
+
+/* A transport often notices a death first, but the control connection knows whose it is. */
+static int ask_for_culprit(struct rondo_comm *comm, int status)
+{
+    struct pollfd control;
+    int err;
+
+    if (!comm->bootstrap || (status != RONDO_ERR_TRANSPORT && status != RONDO_ERR_PEER))
+        return status;
+    err = ri_bootstrap_poll(comm->bootstrap);
+    control = (struct pollfd){ ri_bootstrap_fd(comm->bootstrap), POLLIN, 0 };
+    if (!err && poll(&control, 1, CULPRIT_MS) > 0)
+        err = ri_bootstrap_poll(comm->bootstrap);
+    return err ? err : status;
+}
+
+int ri_comm_fail(struct rondo_comm *comm, int status)
+{
+    int culprit;
+
+    if (comm->failed)
+        return ri_error(comm->failed, "%s", comm->failure);
+    comm->failed = status;
+    snprintf(comm->failure, sizeof(comm->failure), "%s", rondo_last_error());
+    culprit = ask_for_culprit(comm, status);
+    if (culprit != status || culprit == RONDO_ERR_PEER) {
+        comm->failed = culprit;
+        snprintf(comm->failure, sizeof(comm->failure), "%s", rondo_last_error());
+    }
+    ri_log(RI_LOG_ERROR, "comm", "the communicator has failed: %s", comm->failure);
+    ri_bootstrap_abort(comm->bootstrap, comm->failure);
+    return ri_error(comm->failed, "%s", comm->failure);
+}

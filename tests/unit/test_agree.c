@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the ranks of a communicator tell each other: what they mean to do, and what went wrong. */
+#include "tests/group.h"
+
+/* ---- agreement ---- */
+
+enum { FIELDS = 5 };
+
+static int odd_field, odd_rank, local_status[RANKS_MAX];
+
+static void agree_on_fields(struct group *group, int index)
+{
+    static const char *const names[FIELDS] = { "tokens", "q_heads", "kv_heads", "qk_dim", "scale bits" };
+    struct member *it = &group->members[index];
+    struct ri_field fields[FIELDS];
+    int status = local_status[index];
+
+    for (int i = 0; i < FIELDS; i++)
+        fields[i] = (struct ri_field){ names[i], 1000 + i + (i == odd_field && index == odd_rank) };
+    if (status)
+        ri_error(status, "v is NULL");
+    note(it, ri_agree(it->comm, "attention plan", fields, FIELDS, status));
+}
+
+static void agreement_is_found(void **state)
+{
+    struct group group;
+
+    (void)state;
+    group_init(&group, 4);
+    group.then = agree_on_fields;
+    odd_field = -1;
+    run_group(&group);
+    all_are_good(&group);
+}
+
+static void each_field_that_differs_is_named_by_all(void **state)
+{
+    static const char *const texts[FIELDS] = {
+        "attention plan: tokens is 1000 on rank 0 and 1001 on rank 2",
+        "attention plan: q_heads is 1001 on rank 0 and 1002 on rank 2",
+        "attention plan: kv_heads is 1002 on rank 0 and 1003 on rank 2",
+        "attention plan: qk_dim is 1003 on rank 0 and 1004 on rank 2",
+        "attention plan: scale bits is 1004 on rank 0 and 1005 on rank 2",
+    };
+    struct group group;
+
+    (void)state;
+    for (odd_field = 0, odd_rank = 2; odd_field < FIELDS; odd_field++) {
+        group_init(&group, 4);
+        group.then = agree_on_fields;
+        run_group(&group);
+        all_say(&group, RONDO_ERR_MISMATCH, texts[odd_field]);
+    }
+    odd_field = 1;
+    odd_rank = 0;
+    group_init(&group, 3);
+    group.then = agree_on_fields;
+    run_group(&group);
+    all_say(&group, RONDO_ERR_MISMATCH, "attention plan: q_heads is 1002 on rank 0 and 1001 on rank 1");
+    odd_field = -1;
+}
+
+static void a_refused_argument_on_one_rank_reaches_all(void **state)
+{
+    struct group group;
+
+    (void)state;
+    group_init(&group, 4);
+    group.then = agree_on_fields;
+    odd_field = -1;
+    local_status[1] = RONDO_ERR_ARGUMENT;
+    run_group(&group);
+    local_status[1] = 0;
+    assert_int_equal(group.members[1].status, RONDO_ERR_ARGUMENT);
+    assert_string_equal(group.members[1].text, "v is NULL");
+    for (int r = 0; r < 4; r++) {
+        if (r == 1)
+            continue;
+        assert_int_equal(group.members[r].status, RONDO_ERR_PEER);
+        assert_string_equal(group.members[r].text, "attention plan is refused on rank 1: v is NULL");
+    }
+}
+
+static void agree_in_different_calls(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+    struct ri_field field = { "count", 7 };
+
+    note(it, ri_agree(it->comm, index == 1 ? "all-reduce" : "broadcast", &field, 1, 0));
+}
+
+static void different_calls_are_named_by_all(void **state)
+{
+    struct group group;
+
+    (void)state;
+    group_init(&group, 3);
+    group.then = agree_in_different_calls;
+    run_group(&group);
+    all_say(&group, RONDO_ERR_MISMATCH, "rank 0 is in broadcast");
+    all_say(&group, RONDO_ERR_MISMATCH, "rank 1 in all-reduce");
+}
+
+/* ---- trouble later ---- */
+
+static int leaver;
+
+static void one_aborts(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+
+    if (index == leaver) {
+        assert_int_equal(rondo_comm_abort(it->comm), 0);
+        assert_int_equal(rondo_comm_abort(it->comm), 0);
+        note(it, ri_comm_progress(it->comm, 0));
+    } else {
+        note(it, wait_for_nothing(it->comm, 10000));
+    }
+}
+
+static void an_abort_reaches_all(void **state)
+{
+    char text[64];
+
+    (void)state;
+    for (leaver = 0; leaver < 3; leaver++) {
+        struct group group;
+
+        group_init(&group, 3);
+        group.then = one_aborts;
+        run_group(&group);
+        snprintf(text, sizeof(text), "rank %d gave up: it called rondo_comm_abort", leaver);
+        for (int r = 0; r < 3; r++) {
+            assert_int_equal(group.members[r].status, RONDO_ERR_PEER);
+            if (r != leaver)
+                assert_string_equal(group.members[r].text, text);
+        }
+    }
+}
+
+static void one_fails(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+
+    if (index == 1)
+        note(it, ri_comm_fail(it->comm, ri_error(RONDO_ERR_KERNEL, "kernel 'x' returned 7 in step 3")));
+    else
+        note(it, wait_for_nothing(it->comm, 10000));
+    if (index == 1)
+        assert_int_equal(ri_comm_fail(it->comm, RONDO_ERR_TIMEOUT), RONDO_ERR_KERNEL);
+}
+
+static void a_failure_reaches_all_with_its_reason(void **state)
+{
+    struct group group;
+
+    (void)state;
+    group_init(&group, 4);
+    group.then = one_fails;
+    run_group(&group);
+    assert_int_equal(group.members[1].status, RONDO_ERR_KERNEL);
+    for (int r = 0; r < 4; r++) {
+        if (r != 1)
+            assert_int_equal(group.members[r].status, RONDO_ERR_PEER);
+        assert_non_null(strstr(group.members[r].text, "kernel 'x' returned 7 in step 3"));
+        assert_true(r == 1 || strstr(group.members[r].text, "rank 1 gave up"));
+    }
+}
+
+static void one_leaves(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+
+    if (index != leaver)
+        note(it, wait_for_nothing(it->comm, 250));
+}
+
+static void a_clean_leave_is_no_death(void **state)
+{
+    (void)state;
+    for (leaver = 0; leaver < 3; leaver++) {
+        struct group group;
+
+        group_init(&group, 3);
+        group.then = one_leaves;
+        run_group(&group);
+        all_are_good(&group);
+    }
+}
+
+static void one_comes_not(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+
+    if (index == leaver) {
+        note(it, wait_for_nothing(it->comm, 10000));
+        return;
+    }
+    it->comm->config.timeout_ms = 500;
+    note(it, ri_agree(it->comm, "a plan", NULL, 0, 0));
+}
+
+static void a_rank_that_does_not_come_is_named_by_all(void **state)
+{
+    (void)state;
+    for (leaver = 0; leaver < 3; leaver += 2) {
+        struct group group;
+
+        group_init(&group, 3);
+        group.then = one_comes_not;
+        run_group(&group);
+        all_say(&group, RONDO_ERR_TIMEOUT, leaver ? "rank 2 did not come" : "rank 0 did not come");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agreement_is_found),
+        cmocka_unit_test(each_field_that_differs_is_named_by_all),
+        cmocka_unit_test(a_refused_argument_on_one_rank_reaches_all),
+        cmocka_unit_test(different_calls_are_named_by_all),
+        cmocka_unit_test(an_abort_reaches_all),
+        cmocka_unit_test(a_failure_reaches_all_with_its_reason),
+        cmocka_unit_test(a_clean_leave_is_no_death),
+        cmocka_unit_test(a_rank_that_does_not_come_is_named_by_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
