@@ -4,4 +4,42 @@ check_PROGRAMS += tests/schedule/test_builders
 tests_schedule_test_builders_SOURCES = tests/schedule/test_builders.c tests/schedule/ranks.c tests/schedule/ranks.h
 tests_schedule_test_builders_CFLAGS = $(test_cflags)
 tests_schedule_test_builders_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/schedule/test_golden
+tests_schedule_test_golden_SOURCES = tests/schedule/test_golden.c tests/schedule/ranks.h
+tests_schedule_test_golden_CFLAGS = $(test_cflags)
+tests_schedule_test_golden_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/schedule/test_text
+tests_schedule_test_text_SOURCES = tests/schedule/test_text.c tests/schedule/texts.c
+tests_schedule_test_text_SOURCES += tests/schedule/ranks.c tests/schedule/ranks.h
+tests_schedule_test_text_CFLAGS = $(test_cflags)
+tests_schedule_test_text_LDADD = $(test_ldadd)
 endif
+
+# A new case is two files, and its name here.
+EXTRA_DIST += \
+	tests/schedule/all_reduce_1_0.case tests/schedule/all_reduce_1_0.out \
+	tests/schedule/all_reduce_2_1.case tests/schedule/all_reduce_2_1.out \
+	tests/schedule/all_reduce_2x3_2.case tests/schedule/all_reduce_2x3_2.out \
+	tests/schedule/all_reduce_4_2.case tests/schedule/all_reduce_4_2.out \
+	tests/schedule/barrier_1_0.case tests/schedule/barrier_1_0.out \
+	tests/schedule/barrier_2x4_6.case tests/schedule/barrier_2x4_6.out \
+	tests/schedule/barrier_5_1.case tests/schedule/barrier_5_1.out \
+	tests/schedule/broadcast_1_0.case tests/schedule/broadcast_1_0.out \
+	tests/schedule/broadcast_2x3_0.case tests/schedule/broadcast_2x3_0.out \
+	tests/schedule/broadcast_6_1.case tests/schedule/broadcast_6_1.out \
+	tests/schedule/broadcast_6_2.case tests/schedule/broadcast_6_2.out \
+	tests/schedule/broadcast_6_5.case tests/schedule/broadcast_6_5.out \
+	tests/schedule/ring_forward_1_0.case tests/schedule/ring_forward_1_0.out \
+	tests/schedule/ring_forward_2_1.case tests/schedule/ring_forward_2_1.out \
+	tests/schedule/ring_forward_2x2_1.case tests/schedule/ring_forward_2x2_1.out \
+	tests/schedule/ring_forward_2x2_2.case tests/schedule/ring_forward_2x2_2.out \
+	tests/schedule/ring_forward_4_1.case tests/schedule/ring_forward_4_1.out \
+	tests/schedule/ring_kv_grad_1_0.case tests/schedule/ring_kv_grad_1_0.out \
+	tests/schedule/ring_kv_grad_2_0.case tests/schedule/ring_kv_grad_2_0.out \
+	tests/schedule/ring_kv_grad_2x2_1.case tests/schedule/ring_kv_grad_2x2_1.out \
+	tests/schedule/ring_kv_grad_3_2.case tests/schedule/ring_kv_grad_3_2.out \
+	tests/schedule/ring_kv_grad_5_3.case tests/schedule/ring_kv_grad_5_3.out
+EXTRA_DIST += \
+	tests/schedule/mesh2x2_fwd_1.txt \
+	tests/schedule/two_level_Q_1.txt \
+	tests/schedule/two_level_fwd_5.txt
