@@ -7,7 +7,7 @@
 
 struct ri_config;
 
-enum { RI_TRANSPORT_LANES = 2, RI_TRANSPORT_RANKS_MAX = 1 << 16 };
+enum { RI_TRANSPORT_LANES = 2, RI_TRANSPORT_RANKS_MAX = 1 << 15 };
 
 /* Tags are below this, because what a transport matches by (UCX: 64 bits) holds the sender too. */
 #define RI_TAG_END ((uint64_t)1 << 48)
@@ -62,7 +62,8 @@ struct ri_transport_ops {
     int (*open)(const struct ri_transport_params *params, struct ri_transport **transport,
                 const void **address, size_t *address_bytes);
 
-    /* addresses[r], address_bytes[r] of all ranks; borrowed for the call.  After an error: close. */
+    /* addresses[r], address_bytes[r] of all ranks; borrowed for the call.  May wait for the others, which
+     * must be in connect too.  After an error: close. */
     int (*connect)(struct ri_transport *transport, const void *const *addresses,
                    const size_t *address_bytes, int64_t deadline_ns);
 

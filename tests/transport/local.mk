@@ -1,12 +1,26 @@
 # What all transports must do, and what is each one's own.
 if HAVE_CMOCKA
+transport_bench = tests/transport/bench.c tests/transport/bench.h
+
 check_PROGRAMS += tests/transport/conformance
-tests_transport_conformance_SOURCES = tests/transport/conformance.c tests/transport/bench.c tests/transport/bench.h
+tests_transport_conformance_SOURCES = tests/transport/conformance.c $(transport_bench)
 tests_transport_conformance_CFLAGS = $(test_cflags)
 tests_transport_conformance_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/transport/self
-tests_transport_self_SOURCES = tests/transport/self.c tests/transport/bench.c tests/transport/bench.h
+tests_transport_self_SOURCES = tests/transport/self.c $(transport_bench)
 tests_transport_self_CFLAGS = $(test_cflags)
 tests_transport_self_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/transport/threads
+tests_transport_threads_SOURCES = tests/transport/threads.c $(transport_bench)
+tests_transport_threads_CFLAGS = $(test_cflags)
+tests_transport_threads_LDADD = $(test_ldadd)
+
+if HAVE_UCX
+check_PROGRAMS += tests/transport/processes
+tests_transport_processes_SOURCES = tests/transport/processes.c $(transport_bench)
+tests_transport_processes_CFLAGS = $(test_cflags)
+tests_transport_processes_LDADD = $(test_ldadd)
+endif
 endif

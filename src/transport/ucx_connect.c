@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/ucx_private.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+static const int64_t close_ns = 2000000000;
+static const uint64_t hello_tag = (uint64_t)1 << 63; /* above every tag and sender */
+
+static void on_peer_failed(void *data, ucp_ep_h endpoint, ucs_status_t status)
+{
+    struct ri_ucx_peer *peer = data;
+
+    (void)endpoint, (void)status;
+    peer->failed = 1;
+    peer->owner->failures++;
+}
+
+static int make_endpoint(struct ri_ucx *self, int rank)
+{
+    struct ri_ucx_peer *peer = &self->peers[rank];
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = peer->address,
+        .err_mode = peer->remote ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE,
+        .err_handler = { on_peer_failed, peer },
+    };
+    ucs_status_t status = ucp_ep_create(self->worker, &params, &peer->endpoint);
+
+    if (status == UCS_OK)
+        return 0;
+    peer->endpoint = NULL;
+    return ri_error(RONDO_ERR_TRANSPORT, "UCX finds no way from rank %d to rank %d: %s",
+                    self->base.rank, rank, ucs_status_string(status));
+}
+
+static int make_endpoints(struct ri_ucx *self, const void *const *addresses,
+                          const size_t *address_bytes)
+{
+    int err = 0;
+
+    for (int r = 0; r < self->base.ranks && !err; r++) {
+        self->peers[r].address = malloc(address_bytes[r]);
+        if (!self->peers[r].address)
+            return ri_error(RONDO_ERR_MEMORY, "no memory for the address of rank %d", r);
+        memcpy(self->peers[r].address, addresses[r], address_bytes[r]);
+        err = make_endpoint(self, r);
+    }
+    return err;
+}
+
+/* Until all greetings have come and gone, asleep when nothing moves. */
+static int await(struct ri_ucx *self, const struct ri_xfer *hellos, int n, int64_t deadline_ns)
+{
+    struct pollfd wait = { .fd = self->event_fd, .events = POLLIN };
+
+    for (int i = 0; i < n; i++)
+        while (hellos[i].state == RI_XFER_POSTED) {
+            int moved = ri_ucx_run(self);
+
+            if (moved < 0)
+                return moved;
+            if (ri_now_ns() > deadline_ns)
+                return ri_error(RONDO_ERR_TIMEOUT, "rank %d does not answer over transport ucx",
+                                hellos[i].peer);
+            if (!moved && ucp_worker_arm(self->worker) == UCS_OK)
+                poll(&wait, 1, 20);
+        }
+    for (int i = 0; i < n; i++)
+        if (hellos[i].state == RI_XFER_FAILED)
+            return ri_error(hellos[i].status, "UCX does not get through from rank %d to rank %d",
+                            self->base.rank, hellos[i].peer);
+    return 0;
+}
+
+/* All ranks greet each other, so that all endpoints are connected: UCX 1.13 aborts the process when a
+ * peer dies while a TCP endpoint to it is being connected. */
+static int greet(struct ri_ucx *self, struct ri_xfer *hellos, int n, int64_t deadline_ns)
+{
+    int err = ri_ucx_reserve(self, n);
+
+    if (err)
+        return err;
+    for (int i = 0; i < n; i++) {
+        hellos[i] = (struct ri_xfer){ .tag = hello_tag, .peer = i / 2, .send = i % 2 };
+        ri_ucx_start(self, &hellos[i]);
+    }
+    err = await(self, hellos, n, deadline_ns);
+    for (int i = 0; i < n; i++) {
+        struct ri_xfer *hello = &hellos[i];
+
+        ri_ucx_cancel(self, &hello, 1);
+    }
+    return err;
+}
+
+int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size_t *address_bytes,
+                   int64_t deadline_ns)
+{
+    int n = 2 * self->base.ranks;
+    struct ri_xfer *hellos;
+    int err = make_endpoints(self, addresses, address_bytes);
+
+    if (err)
+        return err;
+    hellos = calloc((size_t)n, sizeof(*hellos));
+    if (!hellos)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for %d greetings", n);
+    err = greet(self, hellos, n, deadline_ns);
+    free(hellos);
+    return err;
+}
+
+static void close_endpoint(struct ri_ucx *self, const struct ri_ucx_peer *peer, int64_t deadline_ns)
+{
+    static const ucp_request_param_t flush = { 0 };
+    static const ucp_request_param_t force = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                               .flags = UCP_EP_CLOSE_FLAG_FORCE };
+    ucs_status_ptr_t request;
+
+    if (peer->failed && !peer->remote)
+        return; /* goes with the worker: error mode NONE refuses force, and cannot flush any more */
+    request = ucp_ep_close_nbx(peer->endpoint, peer->failed ? &force : &flush);
+    if (!UCS_PTR_IS_PTR(request))
+        return;
+    while (ucp_request_check_status(request) == UCS_INPROGRESS && ri_now_ns() < deadline_ns)
+        ucp_worker_progress(self->worker);
+    ucp_request_free(request);
+}
+
+void ri_ucx_disconnect(struct ri_ucx *self)
+{
+    int64_t deadline_ns = ri_now_ns() + close_ns;
+
+    for (int r = 0; r < self->base.ranks; r++)
+        if (self->peers[r].endpoint)
+            close_endpoint(self, &self->peers[r], deadline_ns);
+}

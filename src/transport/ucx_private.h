@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_UCX_PRIVATE_H
+#define RI_UCX_PRIVATE_H
+
+#include <ucp/api/ucp.h>
+
+#include "transport/xfer.h"
+
+/* Shared by ucx.c (the object), ucx_connect.c (ways to the peers) and ucx_message.c. */
+
+struct ri_ucx;
+
+struct ri_ucx_peer {
+    struct ri_ucx *owner;
+    void *address;
+    ucp_ep_h endpoint;
+    int remote; /* on another host */
+    int failed; /* UCX says so; endpoint is of no use any more */
+};
+
+/* One message in flight.  Ours, so that it outlives an xfer that was given up. */
+struct ri_ucx_op {
+    struct ri_ucx *owner;
+    struct ri_xfer *xfer;    /* NULL: given up, or no message */
+    struct ri_xfer shape;    /* copy of *xfer, for pack and unpack */
+    void *request;
+    struct ri_ucx_op *spare; /* next of those without a message */
+    struct ri_ucx_op *all;   /* next of all */
+};
+
+struct ri_ucx {
+    struct ri_transport base;
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_address_t *address;
+    ucp_datatype_t rows; /* of messages with gaps; the buffer is the ri_ucx_op */
+    struct ri_ucx_peer *peers;
+    struct ri_ucx_op *spare, *all;
+    int event_fd;
+    int ended;    /* messages that ended since progress began */
+    int failures; /* peers that failed since progress looked */
+    int broken;   /* UCX holds memory that was given back, and must not run again */
+};
+
+/* ucx_message.c */
+
+int ri_ucx_rows_type(ucp_datatype_t *rows);
+
+/* Makes sure that n messages can be posted. */
+int ri_ucx_reserve(struct ri_ucx *self, int n);
+
+/* Hands a message to UCX, after ri_ucx_reserve.  The xfer may have ended at return. */
+void ri_ucx_start(struct ri_ucx *self, struct ri_xfer *xfer);
+
+/* One round of UCX.  Returns how much happened, or RONDO_ERR_TRANSPORT when broken. */
+int ri_ucx_run(struct ri_ucx *self);
+
+/* As the contract's cancel; breaks self when UCX does not let go. */
+void ri_ucx_cancel(struct ri_ucx *self, struct ri_xfer *const *xfers, int n);
+
+int ri_ucx_peer_error(int rank);
+int ri_ucx_broken_error(void);
+
+/* ucx_connect.c */
+
+/* Makes the endpoints and waits until every peer has answered. */
+int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size_t *address_bytes,
+                   int64_t deadline_ns);
+
+/* Closes the endpoints, after what peers have still to take; 2 s at most. */
+void ri_ucx_disconnect(struct ri_ucx *self);
+
+#endif
