@@ -6,3 +6,6 @@ tests_engine_test_engine_CFLAGS = $(test_cflags)
 tests_engine_test_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 tests_engine_test_engine_LDADD = $(test_ldadd)
 endif
+check_PROGRAMS += tests/engine/overlap
+tests_engine_overlap_SOURCES = tests/engine/overlap.c tests/ranks.c tests/ranks.h
+tests_engine_overlap_LDADD = librondo_core.la

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <rondo/attention.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/request.h"
+#include "base/status.h"
+#include "plan/plan.h"
+
+struct rondo_plan {
+    struct rondo_comm *comm;
+    struct ri_plan *plan;
+    struct rondo_request request;
+};
+
+/* ---- making a plan ---- */
+
+static int check_sizes(const rondo_attention_desc_t *desc, const struct rondo_layout *layout)
+{
+    int64_t heads = desc->q_heads, dim = desc->qk_dim > desc->v_dim ? desc->qk_dim : desc->v_dim;
+    int64_t elements;
+
+    if (desc->batch <= 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "batch is %lld; use 1 or more", (long long)desc->batch);
+    if (desc->q_heads <= 0 || desc->kv_heads <= 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "%s is %d; use 1 or more",
+                        desc->q_heads <= 0 ? "q_heads" : "kv_heads",
+                        desc->q_heads <= 0 ? desc->q_heads : desc->kv_heads);
+    if (desc->q_heads % desc->kv_heads != 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "q_heads is %d: not a multiple of kv_heads, %d",
+                        desc->q_heads, desc->kv_heads);
+    if (desc->qk_dim <= 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "qk_dim is %d; use 1 or more", desc->qk_dim);
+    if (desc->v_dim < 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "v_dim is %d; use 0 (as qk_dim) or more", desc->v_dim);
+    if (__builtin_mul_overflow(desc->batch, layout->tokens, &elements) ||
+        __builtin_mul_overflow(elements, heads, &elements) ||
+        __builtin_mul_overflow(elements, dim, &elements) || elements > INT64_MAX / 64)
+        return ri_error(RONDO_ERR_ARGUMENT,
+                        "batch %lld x tokens %lld x q_heads %d x head size %lld overflows",
+                        (long long)desc->batch, (long long)layout->tokens, desc->q_heads,
+                        (long long)dim);
+    return 0;
+}
+
+static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc)
+{
+    if (!layout)
+        return ri_error(RONDO_ERR_ARGUMENT, "layout is NULL");
+    if (!desc)
+        return ri_error(RONDO_ERR_ARGUMENT, "desc is NULL");
+    if (desc->struct_bytes != sizeof(*desc))
+        return ri_error(RONDO_ERR_ARGUMENT, "desc.struct_bytes is %zu, not %zu: start from "
+                        "RONDO_ATTENTION_DESC_INIT", desc->struct_bytes, sizeof(*desc));
+    if (layout->ranks != comm->size)
+        return ri_error(RONDO_ERR_ARGUMENT, "layout is for %d ranks, the communicator has %d",
+                        layout->ranks, comm->size);
+    if (desc->dtype != RONDO_F32)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "dtype is %d; attention takes RONDO_F32 (0) today",
+                        (int)desc->dtype);
+    if (desc->mask != RONDO_MASK_FULL && desc->mask != RONDO_MASK_CAUSAL)
+        return ri_error(RONDO_ERR_ARGUMENT, "mask is %d; use RONDO_MASK_FULL or RONDO_MASK_CAUSAL",
+                        (int)desc->mask);
+    if (!isfinite(desc->scale))
+        return ri_error(RONDO_ERR_ARGUMENT, "scale is not finite");
+    return check_sizes(desc, layout);
+}
+
+static int check_options(const rondo_plan_options_t *options, struct ri_choice *choice,
+                         const rondo_kernel_t **kernel)
+{
+    static const rondo_plan_options_t none = RONDO_PLAN_OPTIONS_INIT;
+    const char *name;
+
+    if (!options)
+        options = &none;
+    if (options->struct_bytes != sizeof(*options))
+        return ri_error(RONDO_ERR_ARGUMENT, "options.struct_bytes is %zu, not %zu: start from "
+                        "RONDO_PLAN_OPTIONS_INIT", options->struct_bytes, sizeof(*options));
+    name = options->kernel_name ? options->kernel_name : "flash";
+    *kernel = options->kernel ? options->kernel : rondo_kernel_find(name);
+    if (!*kernel)
+        return ri_error(RONDO_ERR_ARGUMENT,
+                        "kernel_name \"%s\" is not known; use flash or reference", name);
+    if ((*kernel)->struct_bytes != sizeof(**kernel) || !(*kernel)->forward || !(*kernel)->name)
+        return ri_error(RONDO_ERR_ARGUMENT, "kernel has no %s",
+                        (*kernel)->struct_bytes != sizeof(**kernel) ? "struct_bytes of this version"
+                        : (*kernel)->forward ? "name" : "forward");
+    if (!(*kernel)->backward && (!options->backward || strcmp(options->backward, "none") != 0))
+        return ri_error(RONDO_ERR_ARGUMENT,
+                        "kernel %s has no backward; give backward \"none\"", (*kernel)->name);
+    return ri_plan_choose(options->schedule, options->backward, choice);
+}
+
+static int64_t float_bits(float x)
+{
+    int32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+/* Compares everything that ranks must have in common; status: what this rank's own checks said. */
+static int agree(rondo_comm_t comm, const struct rondo_layout *layout,
+                 const rondo_attention_desc_t *desc, const struct ri_choice *choice, unsigned flags,
+                 int status)
+{
+    const struct ri_field fields[] = {
+        { "layout kind", layout->kind }, { "tokens", layout->tokens },
+        { "layout ranks", layout->ranks }, { "dtype", desc->dtype }, { "mask", desc->mask },
+        { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
+        { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
+        { "scale (bits)", float_bits(desc->scale) }, { "schedule", choice->id[RI_FORWARD] },
+        { "backward", choice->id[RI_BACKWARD] },
+        { "kernel needs o", (flags & RONDO_KERNEL_NEEDS_O) != 0 }, { "plan number", comm->next_plan },
+    };
+
+    return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
+}
+
+static int create(rondo_comm_t comm, const struct rondo_layout *layout,
+                  const rondo_attention_desc_t *desc, const struct ri_choice *choice,
+                  const rondo_kernel_t *kernel, struct rondo_plan **plan_p)
+{
+    struct ri_place place = { comm->rank, comm->size, comm->host, comm->transport };
+    struct rondo_plan *plan = calloc(1, sizeof(*plan));
+    int err;
+
+    if (!plan)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
+    plan->comm = comm;
+    err = ri_plan_create(&place, comm->next_plan, layout, desc, choice, kernel, &plan->plan);
+    if (err) {
+        free(plan);
+        return err;
+    }
+    *plan_p = plan;
+    return 0;
+}
+
+rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
+                                    const rondo_attention_desc_t *desc,
+                                    const rondo_plan_options_t *options, rondo_plan_t *plan_p)
+{
+    static const struct rondo_layout no_layout;
+    rondo_attention_desc_t full = RONDO_ATTENTION_DESC_INIT;
+    struct ri_choice choice = { { NULL }, { NULL }, { 0 } };
+    const rondo_kernel_t *kernel = NULL;
+    struct rondo_plan *plan = NULL;
+    int err;
+
+    if (!comm)
+        return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
+    if (comm->failed)
+        return ri_error(comm->failed, "the communicator has failed: %s", comm->failure);
+    err = plan_p ? check_desc(comm, layout, desc) : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+    if (!err)
+        err = check_options(options, &choice, &kernel);
+    if (!err) {
+        full = *desc;
+        full.v_dim = desc->v_dim ? desc->v_dim : desc->qk_dim;
+        full.scale = desc->scale != 0 ? desc->scale : (float)(1 / sqrt(desc->qk_dim));
+    }
+    err = agree(comm, err ? &no_layout : layout, &full, &choice, kernel ? kernel->flags : 0, err);
+    if (err)
+        return err;
+    err = create(comm, layout, &full, &choice, kernel, &plan);
+    comm->next_plan++;
+    err = ri_agree(comm, "attention plan", NULL, 0, err);
+    if (err) {
+        rondo_plan_destroy(plan);
+        return err;
+    }
+    *plan_p = plan;
+    return 0;
+}
+
+void rondo_plan_destroy(rondo_plan_t plan)
+{
+    if (!plan)
+        return;
+    ri_request_cancel(&plan->request);
+    ri_plan_destroy(plan->plan);
+    free(plan);
+}
+
+/* ---- running it ---- */
+
+struct pointer {
+    const char *name;
+    const void *value;
+};
+
+/* Common to both passes: handles, and pointers that may be NULL only for an empty shard. */
+static int check_start(rondo_plan_t plan, const void *tensors, size_t struct_bytes, size_t wanted,
+                       rondo_request_t *request, const char *what)
+{
+    if (!plan)
+        return ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+    if (!tensors)
+        return ri_error(RONDO_ERR_ARGUMENT, "tensors is NULL");
+    if (struct_bytes != wanted)
+        return ri_error(RONDO_ERR_ARGUMENT, "tensors.struct_bytes is %zu, not %zu: start from the "
+                        "INIT macro", struct_bytes, wanted);
+    if (!request)
+        return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
+    return ri_request_check(&plan->request, plan->comm, what);
+}
+
+static int check_pointers(const struct ri_plan *plan, const struct pointer *pointers, size_t count)
+{
+    if (ri_layout_tokens(&plan->layout, plan->place.rank) == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        if (!pointers[i].value)
+            return ri_error(RONDO_ERR_ARGUMENT, "tensors.%s is NULL, and rank %d holds %lld tokens",
+                            pointers[i].name, plan->place.rank,
+                            (long long)ri_layout_tokens(&plan->layout, plan->place.rank));
+    return 0;
+}
+
+rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
+                                       void *stream, rondo_request_t *request)
+{
+    int err = check_start(plan, tensors, tensors ? tensors->struct_bytes : 0, sizeof(*tensors),
+                          request, "forward");
+
+    if (err)
+        return err;
+    const struct pointer pointers[] = {
+        { "q", tensors->q }, { "k", tensors->k }, { "v", tensors->v }, { "o", tensors->o },
+        { "lse", tensors->lse },
+    };
+
+    err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
+    if (err)
+        return err;
+    err = ri_plan_start_forward(plan->plan, tensors, stream);
+    return ri_request_begin(&plan->request, plan->comm, plan->plan->pass[RI_FORWARD].engine, "forward",
+                            &plan->plan->calls[RI_FORWARD], err, request);
+}
+
+rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors,
+                                        void *stream, rondo_request_t *request)
+{
+    int err = check_start(plan, tensors, tensors ? tensors->struct_bytes : 0, sizeof(*tensors),
+                          request, "backward");
+
+    if (err)
+        return err;
+    if (!plan->plan->pass[RI_BACKWARD].engine)
+        return ri_error(RONDO_ERR_ARGUMENT, "the plan was made with backward \"none\"");
+    const struct pointer pointers[] = {
+        { "q", tensors->q },     { "k", tensors->k },   { "v", tensors->v },
+        { "o", tensors->o },     { "lse", tensors->lse }, { "d_o", tensors->d_o },
+        { "dq", tensors->dq },   { "dk", tensors->dk }, { "dv", tensors->dv },
+    };
+
+    err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
+    if (err)
+        return err;
+    err = ri_plan_start_backward(plan->plan, tensors, stream);
+    return ri_request_begin(&plan->request, plan->comm, plan->plan->pass[RI_BACKWARD].engine,
+                            "backward", &plan->plan->calls[RI_BACKWARD], err, request);
+}
+
+/* ---- asking about it ---- */
+
+rondo_status_t rondo_plan_describe(rondo_plan_t plan, char *text, size_t bytes, size_t *needed)
+{
+    char *words;
+
+    if (!plan)
+        return ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+    if (!text && bytes > 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "text is NULL, and bytes is %zu", bytes);
+    words = ri_plan_text(plan->plan);
+    if (!words)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for the plan's text");
+    if (needed)
+        *needed = strlen(words) + 1;
+    if (bytes > 0)
+        snprintf(text, bytes, "%s", words);
+    free(words);
+    return 0;
+}
+
+rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats)
+{
+    if (!plan)
+        return ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+    if (!stats || stats->struct_bytes != sizeof(*stats))
+        return ri_error(RONDO_ERR_ARGUMENT, "stats is NULL or not from RONDO_PLAN_STATS_INIT");
+    *stats = (rondo_plan_stats_t)RONDO_PLAN_STATS_INIT;
+    stats->forwards = plan->plan->calls[RI_FORWARD];
+    stats->backwards = plan->plan->calls[RI_BACKWARD];
+    for (int i = 0; i < RI_PASSES; i++) {
+        const struct ri_pass_state *pass = &plan->plan->pass[i];
+        const struct ri_engine_stats *from = pass->engine ? ri_engine_stats(pass->engine) : NULL;
+
+        if (!from)
+            continue;
+        for (int lane = 0; lane < RI_LANES; lane++) {
+            stats->sent_bytes[lane] += from->sent_bytes[lane];
+            stats->received_bytes[lane] += from->received_bytes[lane];
+        }
+        stats->pairs += pass->pairs;
+        stats->compute_seconds += from->compute_seconds;
+        stats->move_seconds += from->move_seconds;
+        stats->exposed_seconds += from->exposed_seconds;
+    }
+    return 0;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/request.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+int ri_request_check(const struct rondo_request *request, struct rondo_comm *comm, const char *what)
+{
+    if (comm->failed)
+        return ri_error(comm->failed, "%s refused: the communicator has failed: %s", what,
+                        comm->failure);
+    if (request->active)
+        return ri_error(RONDO_ERR_BUSY, "%s refused: the %s before it is still active; wait for its "
+                        "request first", what, request->what);
+    return 0;
+}
+
+static void unlink_request(struct rondo_request *request)
+{
+    struct rondo_request **at = &request->comm->active;
+
+    while (*at && *at != request)
+        at = &(*at)->next;
+    if (*at)
+        *at = request->next;
+    request->next = NULL;
+    request->active = 0;
+}
+
+int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, struct ri_engine *engine,
+                     const char *what, uint64_t *completed, int status, rondo_request_t *handle)
+{
+    if (status)
+        return ri_comm_fail(comm, status);
+    request->comm = comm;
+    request->engine = engine;
+    request->what = what;
+    request->completed = completed;
+    request->state = 0;
+    request->active = 1;
+    request->next = comm->active;
+    comm->active = request;
+    *handle = request;
+    return 0;
+}
+
+void ri_request_cancel(struct rondo_request *request)
+{
+    if (!request->active)
+        return;
+    ri_engine_cancel(request->engine);
+    unlink_request(request);
+}
+
+/* Moves every request of the communicator that is under way.  idle: none could do anything. */
+static void advance_all(struct rondo_comm *comm, int *idle)
+{
+    *idle = 1;
+    for (struct rondo_request *r = comm->active; r; r = r->next) {
+        int nothing = 1;
+
+        if (r->state != 0)
+            continue;
+        r->state = ri_engine_progress(r->engine, &nothing);
+        if (r->state == 1)
+            (*r->completed)++;
+        if (r->state < 0)
+            ri_comm_fail(comm, r->state);
+        *idle = *idle && nothing && r->state == 0;
+    }
+}
+
+/* Takes the request out of the caller's hands; says how it ended. */
+static int end(rondo_request_t *handle)
+{
+    struct rondo_request *request = *handle;
+    struct rondo_comm *comm = request->comm;
+    int state = request->state;
+
+    *handle = NULL;
+    if (state == 0)
+        ri_engine_cancel(request->engine);
+    unlink_request(request);
+    if (state == 1)
+        return 0;
+    return ri_error(comm->failed ? comm->failed : state, "%s: %s", request->what, comm->failure);
+}
+
+static int give_up(rondo_request_t *handle, int timeout_ms)
+{
+    struct rondo_request *request = *handle;
+    char where[160];
+    int peer;
+
+    ri_engine_where(request->engine, where, sizeof(where), &peer);
+    ri_error(RONDO_ERR_TIMEOUT, "rank %d waited %d ms in %s", request->comm->rank, timeout_ms, where);
+    ri_comm_fail(request->comm, RONDO_ERR_TIMEOUT);
+    return end(handle);
+}
+
+rondo_status_t rondo_test(rondo_request_t *request, int *done)
+{
+    struct rondo_comm *comm;
+    int idle;
+
+    if (!request)
+        return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
+    if (!done)
+        return ri_error(RONDO_ERR_ARGUMENT, "done is NULL");
+    *done = !*request;
+    if (!*request)
+        return 0;
+    comm = (*request)->comm;
+    advance_all(comm, &idle);
+    comm->idle_rounds = idle ? comm->idle_rounds + 1 : 0;
+    if ((*request)->state == 0 && idle)
+        ri_comm_progress(comm, comm->idle_rounds);
+    if ((*request)->state == 0 && !comm->failed)
+        return 0;
+    *done = 1;
+    return end(request);
+}
+
+rondo_status_t rondo_wait(rondo_request_t *request, int timeout_ms)
+{
+    struct rondo_comm *comm;
+    int64_t deadline;
+
+    if (!request)
+        return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
+    if (!*request)
+        return 0;
+    if (timeout_ms < -1)
+        return ri_error(RONDO_ERR_ARGUMENT, "timeout_ms is %d; use -1 or more", timeout_ms);
+    comm = (*request)->comm;
+    if (timeout_ms == -1)
+        timeout_ms = (int)comm->config.timeout_ms;
+    deadline = ri_now_ns() + (int64_t)timeout_ms * 1000000;
+    for (comm->idle_rounds = 0;; comm->idle_rounds++) {
+        int idle;
+
+        advance_all(comm, &idle);
+        if ((*request)->state != 0 || comm->failed)
+            return end(request);
+        if (ri_now_ns() >= deadline)
+            return give_up(request, timeout_ms);
+        if (!idle) {
+            comm->idle_rounds = -1;
+            continue;
+        }
+        if (ri_comm_progress(comm, comm->idle_rounds) == 0)
+            ri_comm_idle(comm, comm->idle_rounds);
+    }
+}
+
+rondo_status_t rondo_comm_progress(rondo_comm_t comm)
+{
+    int idle;
+
+    if (!comm)
+        return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
+    advance_all(comm, &idle);
+    comm->idle_rounds = idle ? comm->idle_rounds + 1 : 0;
+    if (!comm->failed)
+        ri_comm_progress(comm, comm->idle_rounds);
+    return comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0;
+}
