@@ -23,16 +23,21 @@ static inline void *test_thread_main(void *argument)
     return NULL;
 }
 
+static inline void test_thread_start(struct test_thread *thread, int rank,
+                                     void (*body)(void *context, int rank), void *context)
+{
+    *thread = (struct test_thread){ .body = body, .context = context, .rank = rank };
+    if (pthread_create(&thread->thread, NULL, test_thread_main, thread) != 0) {
+        fprintf(stderr, "no thread for rank %d\n", rank);
+        abort();
+    }
+}
+
 static inline void test_threads_start(struct test_thread *threads, int count,
                                       void (*body)(void *context, int rank), void *context)
 {
-    for (int r = 0; r < count; r++) {
-        threads[r] = (struct test_thread){ .body = body, .context = context, .rank = r };
-        if (pthread_create(&threads[r].thread, NULL, test_thread_main, &threads[r]) != 0) {
-            fprintf(stderr, "no thread for rank %d\n", r);
-            abort();
-        }
-    }
+    for (int r = 0; r < count; r++)
+        test_thread_start(&threads[r], r, body, context);
 }
 
 static inline void test_threads_join(struct test_thread *threads, int count)

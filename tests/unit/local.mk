@@ -54,4 +54,19 @@ check_PROGRAMS += tests/unit/test_agree
 tests_unit_test_agree_SOURCES = tests/unit/test_agree.c tests/group.h tests/helper.h tests/threads.h
 tests_unit_test_agree_CFLAGS = $(test_cflags)
 tests_unit_test_agree_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_bootstrap
+tests_unit_test_bootstrap_SOURCES = tests/unit/test_bootstrap.c tests/helper.h tests/threads.h
+tests_unit_test_bootstrap_CFLAGS = $(test_cflags)
+tests_unit_test_bootstrap_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_unique_id
+tests_unit_test_unique_id_SOURCES = tests/unit/test_unique_id.c tests/helper.h tests/threads.h
+tests_unit_test_unique_id_CFLAGS = $(test_cflags)
+tests_unit_test_unique_id_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_env
+tests_unit_test_env_SOURCES = tests/unit/test_env.c tests/helper.h tests/threads.h
+tests_unit_test_env_CFLAGS = $(test_cflags)
+tests_unit_test_env_LDADD = $(test_ldadd)
 endif

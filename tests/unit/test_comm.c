@@ -3,6 +3,7 @@
 #include "tests/group.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 
 static int open_fds(void)
 {
@@ -88,6 +89,33 @@ static void cycles_leave_nothing_open(void **state)
         all_are_good(&group);
     }
     assert_int_equal(open_fds(), before);
+}
+
+static int open_fds_without_cloexec(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+
+        count += flags >= 0 && !(flags & FD_CLOEXEC);
+    }
+    return count;
+}
+
+static void no_descriptor_survives_exec(void **state)
+{
+    int before = open_fds_without_cloexec();
+    struct group group;
+
+    (void)state;
+    group_init(&group, 4);
+    group.keep = 1;
+    run_group(&group);
+    all_are_good(&group);
+    assert_int_equal(open_fds_without_cloexec(), before);
+    for (int r = 0; r < 4; r++)
+        rondo_comm_destroy(group.members[r].comm);
 }
 
 static void null_is_no_communicator(void **state)
@@ -362,6 +390,7 @@ int main(void)
         cmocka_unit_test(every_size_comes_together),
         cmocka_unit_test(eight_ranks_are_quick),
         cmocka_unit_test(cycles_leave_nothing_open),
+        cmocka_unit_test(no_descriptor_survives_exec),
         cmocka_unit_test(null_is_no_communicator),
         cmocka_unit_test(bad_arguments_are_named),
         cmocka_unit_test(a_short_config_is_an_older_one),
