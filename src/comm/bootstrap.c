@@ -327,9 +327,9 @@ static int use_part(struct ri_bootstrap *b, int index, void *to, size_t bytes)
     struct ri_peer *peer = &b->peers[index];
     int err = 0;
 
-    if (peer->part_bytes == bytes)
+    if (peer->part_bytes == bytes && bytes)
         memcpy(to, peer->part, bytes);
-    else
+    else if (peer->part_bytes != bytes)
         err = ri_bootstrap_fail(b, RONDO_ERR_MISMATCH,
                                 "rank %d exchanges %zu bytes where rank %d expects %zu: they are not in the "
                                 "same call", index, peer->part_bytes, b->rank, bytes);
@@ -346,7 +346,8 @@ static int gather_root(struct ri_bootstrap *b, const void *mine, size_t bytes, c
 
     if (err)
         return err;
-    memcpy(all, mine, bytes);
+    if (bytes)
+        memcpy(all, mine, bytes);
     for (int r = 1; r < b->size && !err; r++)
         err = use_part(b, r, all + (size_t)r * bytes, bytes);
     for (int r = 1; r < b->size && !err; r++)
