@@ -67,7 +67,8 @@ void ring_fill(const struct ring_shape *shape, uint32_t iteration, float *k, flo
     fill_rows(shape, iteration, 1, shape->v_dim, v);
 }
 
-__attribute__((format(printf, 2, 3))) static void fault(struct ring_check *check, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void fault(struct ring_check *check,
+                                                        const char *format, ...)
 {
     va_list args;
 
@@ -79,8 +80,8 @@ __attribute__((format(printf, 2, 3))) static void fault(struct ring_check *check
 }
 
 /* Counts the elements of keys [first, first + count) that are not what their owner filled in. */
-static void check_rows(struct ring_check *check, const rondo_tile_t *tile, const rondo_tensor_t *tensor,
-                       uint32_t which, int dims)
+static void check_rows(struct ring_check *check, const rondo_tile_t *tile,
+                       const rondo_tensor_t *tensor, uint32_t which, int dims)
 {
     for (int64_t j = 0; j < tile->k_count; j++) {
         int64_t position = tile->k_start + j * tile->k_step;
@@ -89,8 +90,8 @@ static void check_rows(struct ring_check *check, const rondo_tile_t *tile, const
 
         for (int d = 0; d < dims; d++)
             if (row[d] != value(seed, d))
-                fault(check, "%s of position %" PRId64 ", dim %d: %g instead of %g", which ? "v" : "k",
-                      position, d, (double)row[d], (double)value(seed, d));
+                fault(check, "%s of position %" PRId64 ", dim %d: %g instead of %g",
+                      which ? "v" : "k", position, d, (double)row[d], (double)value(seed, d));
     }
 }
 
@@ -100,7 +101,8 @@ static void end_block(struct ring_check *check)
     int64_t all = check->shape.tokens * check->shape.tokens;
 
     if (check->blocks > 0 && check->pairs != all)
-        fault(check, "block %d met %" PRId64 " of %" PRId64 " pairs", check->owner, check->pairs, all);
+        fault(check, "block %d met %" PRId64 " of %" PRId64 " pairs", check->owner, check->pairs,
+              all);
 }
 
 /* Blocks come in ring order: our own first, then that of the rank before, and so on. */

@@ -18,7 +18,8 @@ struct ring_shape {
 
 /* Block of `bytes` bytes: 4 * tokens * (qk_dim + v_dim).  With qk_dim 0 the dims follow from bytes.
  * 0, or -1: bytes is no multiple, and *multiple says of what it should be. */
-int ring_shape_init(struct ring_shape *shape, size_t bytes, int qk_dim, int v_dim, size_t *multiple);
+int ring_shape_init(struct ring_shape *shape, size_t bytes, int qk_dim, int v_dim,
+                    size_t *multiple);
 
 /* k: [tokens][qk_dim], v: [tokens][v_dim] of this rank; all elements differ by owner, position and
  * iteration, so that a stale or misplaced block shows. */
@@ -32,7 +33,7 @@ struct ring_check {
     int blocks, owner; /* blocks seen, and whose the last one was */
     int64_t pairs;     /* (query, key) pairs of the block seen last */
     uint64_t wrong;
-    char first[192];   /* the first fault in words; kept over rotations */
+    char first[192]; /* the first fault in words; kept over rotations */
 };
 
 /* Before and after each verified rotation; end returns the faults found in it. */

@@ -34,10 +34,17 @@ static void set_up(struct ring *ring, uint32_t iteration)
 
 static rondo_tile_t full_tile(int owner, int64_t q_first, int64_t q_count)
 {
-    return (rondo_tile_t){
-        .q_first = q_first, .q_count = q_count, .k_first = 0, .k_count = TOKENS, .lo = 1 - TOKENS,
-        .hi = q_count - 1, .q_start = RANK * TOKENS + q_first, .q_step = 1,
-        .k_start = owner * TOKENS, .k_step = 1, .kind = RONDO_TILE_FULL};
+    return (rondo_tile_t){.q_first = q_first,
+                          .q_count = q_count,
+                          .k_first = 0,
+                          .k_count = TOKENS,
+                          .lo = 1 - TOKENS,
+                          .hi = q_count - 1,
+                          .q_start = RANK * TOKENS + q_first,
+                          .q_step = 1,
+                          .k_start = owner * TOKENS,
+                          .k_step = 1,
+                          .kind = RONDO_TILE_FULL};
 }
 
 static void give(struct ring *ring, int slot, rondo_tile_t tile)
@@ -178,7 +185,8 @@ static void shapes_hold_their_bytes(void **state)
     for (size_t bytes = 8; bytes <= 70000; bytes += 8) {
         assert_int_equal(ring_shape_init(&shape, bytes, 0, 0, &multiple), 0);
         assert_true(shape.tokens > 0 && shape.qk_dim > 0 && shape.v_dim > 0);
-        assert_int_equal((size_t)shape.tokens * (size_t)(shape.qk_dim + shape.v_dim) * sizeof(float), bytes);
+        assert_int_equal(
+            (size_t)shape.tokens * (size_t)(shape.qk_dim + shape.v_dim) * sizeof(float), bytes);
     }
     assert_int_equal(ring_shape_init(&shape, 0, 0, 0, &multiple), -1);
     assert_int_equal(ring_shape_init(&shape, 12, 0, 0, &multiple), -1);

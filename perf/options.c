@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rondo/status.h>
+
+#include "peer.h"
+
+enum {
+    OPT_ALTERNATE = 256,
+    OPT_CSV,
+    OPT_DIMS,
+    OPT_JSON,
+    OPT_NO_YIELD,
+    OPT_PEER,
+    OPT_TIMEOUT,
+    OPT_VERSION
+};
+
+static const struct option long_options[] = {{"alternate", required_argument, NULL, OPT_ALTERNATE},
+                                             {"csv", no_argument, NULL, OPT_CSV},
+                                             {"dims", required_argument, NULL, OPT_DIMS},
+                                             {"full", no_argument, NULL, 'f'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"iterations", required_argument, NULL, 'i'},
+                                             {"json", required_argument, NULL, OPT_JSON},
+                                             {"message-size", required_argument, NULL, 'm'},
+                                             {"no-yield", no_argument, NULL, OPT_NO_YIELD},
+                                             {"peer", required_argument, NULL, OPT_PEER},
+                                             {"timeout", required_argument, NULL, OPT_TIMEOUT},
+                                             {"validation", no_argument, NULL, 'c'},
+                                             {"version", no_argument, NULL, OPT_VERSION},
+                                             {"warmup", required_argument, NULL, 'x'},
+                                             {NULL, 0, NULL, 0}};
+
+static void print_help(const struct perf_about *about)
+{
+    printf(
+        "usage: %s [options]\n%s\n"
+        "  -m [MIN:]MAX    sizes in bytes, doubled from MIN to MAX [65536:4194304]\n"
+        "  -i N            timed iterations per repetition [1000 to 8 KiB, 100 to 1 MiB, then 20]\n"
+        "  -x N            iterations before the timed ones [a tenth of -i]\n"
+        "  -c              verify as many iterations as are timed, not only two\n"
+        "  -f              all columns\n"
+        "  --alternate N   repetitions; medians over them are printed [7]\n"
+        "  --peer mpi      time the same with MPI_Sendrecv in each repetition (built with MPI: %s)\n"
+        "  --dims QK:V     head sizes of the block; 4*(QK+V) divides the size [by size]\n"
+        "  --no-yield      spin while waiting: never yield, never sleep\n"
+        "  --timeout S     deadline of every wait, in seconds [the library's]\n"
+        "  --csv           comma-separated rows\n"
+        "  --json FILE     everything, unrounded\n"
+        "  --help, --version\n\n%s",
+        about->name, about->summary, perf_peer_built() ? "yes" : "no", about->columns);
+}
+
+static int refuse(const struct perf_about *about, const char *option, const char *text,
+                  const char *wanted)
+{
+    fprintf(stderr, "%s: %s '%s' is refused: give %s\n", about->name, option, text, wanted);
+    return -1;
+}
+
+/* A whole number in [min, max] that ends at `stop`. */
+static int parse_number(const char *text, char stop, int64_t min, int64_t max, int64_t *value)
+{
+    char *end;
+    long long number;
+
+    if (*text < '0' || *text > '9')
+        return -1;
+    errno = 0;
+    number = strtoll(text, &end, 10);
+    if (errno || *end != stop || number < min || number > max)
+        return -1;
+    *value = number;
+    return 0;
+}
+
+static int parse_count(const char *text, int64_t min, int *value)
+{
+    int64_t number;
+
+    if (parse_number(text, '\0', min, INT_MAX, &number))
+        return -1;
+    *value = (int)number;
+    return 0;
+}
+
+/* MAX, MIN:MAX or MIN:, as OSU reads them; what is left out keeps its default. */
+static int parse_sizes(const char *text, struct perf_options *options)
+{
+    int64_t limit = INT64_C(1) << 40;
+    int64_t min = (int64_t)options->min_bytes, max = (int64_t)options->max_bytes;
+    const char *colon = strchr(text, ':');
+    const char *rest = colon ? colon + 1 : text;
+
+    if (colon && parse_number(text, ':', 1, limit, &min))
+        return -1;
+    if ((!colon || *rest) && parse_number(rest, '\0', 1, limit, &max))
+        return -1;
+    if (!colon && min > max)
+        min = max;
+    if (min > max)
+        return -1;
+    options->min_bytes = (size_t)min;
+    options->max_bytes = (size_t)max;
+    return 0;
+}
+
+static int parse_dims(const char *text, struct perf_options *options)
+{
+    const char *colon = strchr(text, ':');
+    int64_t qk, v;
+
+    if (!colon || parse_number(text, ':', 1, 65536, &qk) ||
+        parse_number(colon + 1, '\0', 1, 65536, &v))
+        return -1;
+    options->qk_dim = (int)qk;
+    options->v_dim = (int)v;
+    return 0;
+}
+
+static int parse_timeout(const char *text, int *timeout_ms)
+{
+    int seconds;
+
+    if (parse_count(text, 1, &seconds) || seconds > INT_MAX / 1000)
+        return -1;
+    *timeout_ms = seconds * 1000;
+    return 0;
+}
+
+static int parse_peer(struct perf_options *options, const struct perf_about *about)
+{
+    if (strcmp(optarg, "mpi") != 0)
+        return refuse(about, "--peer", optarg, "mpi");
+    if (!perf_peer_built()) {
+        fprintf(stderr, "%s: --peer mpi: this program was built without MPI\n", about->name);
+        return -1;
+    }
+    options->peer = 1;
+    return 0;
+}
+
+/* Options that carry a value. */
+static int take_value(struct perf_options *options, const struct perf_about *about, int letter)
+{
+    switch (letter) {
+    case 'i':
+        return parse_count(optarg, 1, &options->iterations)
+                   ? refuse(about, "-i", optarg, "a whole number, 1 or more")
+                   : 0;
+    case 'm':
+        return parse_sizes(optarg, options)
+                   ? refuse(about, "-m", optarg, "[MIN:]MAX in bytes, 1 to 2^40, MIN <= MAX")
+                   : 0;
+    case 'x':
+        return parse_count(optarg, 0, &options->warmup)
+                   ? refuse(about, "-x", optarg, "a whole number, 0 or more")
+                   : 0;
+    case OPT_ALTERNATE:
+        return parse_count(optarg, 1, &options->repetitions)
+                   ? refuse(about, "--alternate", optarg, "a whole number, 1 or more")
+                   : 0;
+    case OPT_DIMS:
+        return parse_dims(optarg, options)
+                   ? refuse(about, "--dims", optarg, "QK:V, two whole numbers from 1 to 65536")
+                   : 0;
+    case OPT_JSON:
+        options->json_path = optarg;
+        return 0;
+    case OPT_TIMEOUT:
+        return parse_timeout(optarg, &options->timeout_ms)
+                   ? refuse(about, "--timeout", optarg, "seconds, 1 to 2147483")
+                   : 0;
+    default:
+        return parse_peer(options, about);
+    }
+}
+
+enum perf_parsed perf_options_parse(struct perf_options *options, const struct perf_about *about,
+                                    int argc, char **argv)
+{
+    int letter;
+
+    *options = (struct perf_options){
+        .min_bytes = 65536, .max_bytes = 4194304, .warmup = -1, .repetitions = 7};
+    while ((letter = getopt_long(argc, argv, "cfhi:m:x:", long_options, NULL)) != -1) {
+        switch (letter) {
+        case 'c':
+            options->check = 1;
+            break;
+        case 'f':
+            options->full = 1;
+            break;
+        case OPT_CSV:
+            options->csv = 1;
+            break;
+        case OPT_NO_YIELD:
+            options->spin = 1;
+            break;
+        case 'h':
+            print_help(about);
+            return PERF_ANSWERED;
+        case OPT_VERSION:
+            printf("%s %s\n", about->name, rondo_version());
+            return PERF_ANSWERED;
+        case '?':
+            fprintf(stderr, "%s: try --help\n", about->name);
+            return PERF_REFUSED;
+        default:
+            if (take_value(options, about, letter))
+                return PERF_REFUSED;
+        }
+    }
+    if (optind < argc) {
+        refuse(about, "argument", argv[optind], "options only");
+        return PERF_REFUSED;
+    }
+    return PERF_RUN;
+}
+
+int perf_iterations(const struct perf_options *options, size_t bytes)
+{
+    if (options->iterations > 0)
+        return options->iterations;
+    return bytes <= 8192 ? 1000 : bytes <= 1048576 ? 100 : 20;
+}
+
+int perf_warmup(const struct perf_options *options, size_t bytes)
+{
+    if (options->warmup >= 0)
+        return options->warmup;
+    return (perf_iterations(options, bytes) + 9) / 10;
+}

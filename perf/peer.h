@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PERF_PEER_H
+#define PERF_PEER_H
+
+#include <stddef.h>
+
+/* The library that we measure against: MPI, in peer_mpi.c.  Built without it, peer_none.c answers.
+ * Calls after perf_peer_start end the process by MPI's own error handler when they fail. */
+
+int perf_peer_built(void);
+
+/* This process was started by an MPI launcher. */
+int perf_peer_launched(void);
+
+/* Once, before all that follow. */
+void perf_peer_start(int *rank, int *size);
+void perf_peer_finish(void);
+
+/* Name and version, for a header line. */
+const char *perf_peer_version(void);
+
+/* bytes of rank 0 reach every rank. */
+void perf_peer_broadcast(void *bytes, size_t count);
+void perf_peer_barrier(void);
+
+/* `hops` times: sends buffers[0] to the next rank, receives buffers[1] from the one before, and
+ * swaps them, as blocks go round a ring. */
+void perf_peer_hops(char *buffers[2], size_t bytes, int hops);
+
+#endif

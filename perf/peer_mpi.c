@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "peer.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mpi.h>
+
+int perf_peer_built(void)
+{
+    return 1;
+}
+
+int perf_peer_launched(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") || getenv("PMIX_RANK");
+}
+
+void perf_peer_start(int *rank, int *size)
+{
+    MPI_Init(NULL, NULL);
+    MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    MPI_Comm_size(MPI_COMM_WORLD, size);
+}
+
+void perf_peer_finish(void)
+{
+    MPI_Finalize();
+}
+
+const char *perf_peer_version(void)
+{
+    static char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = '\0';
+    return version;
+}
+
+void perf_peer_broadcast(void *bytes, size_t count)
+{
+    MPI_Bcast(bytes, (int)count, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+void perf_peer_barrier(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void perf_peer_hops(char *buffers[2], size_t bytes, int hops)
+{
+    int rank, size;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int hop = 0; hop < hops; hop++) {
+        char *from = buffers[hop % 2], *to = buffers[1 - hop % 2];
+
+        MPI_Sendrecv(from, (int)bytes, MPI_BYTE, (rank + 1) % size, 0, to, (int)bytes, MPI_BYTE,
+                     (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}

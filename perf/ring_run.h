@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PERF_RING_RUN_H
+#define PERF_RING_RUN_H
+
+#include <rondo/rondo.h>
+
+#include "options.h"
+#include "ring_block.h"
+
+/* One size of rondo_ring: a plan, its tensors, and the times that were taken. */
+struct ring_run {
+    rondo_comm_t comm; /* borrowed, as are the options */
+    const struct perf_options *options;
+    size_t bytes; /* of a block */
+    int iterations, warmup;
+    struct ring_check check;
+    rondo_kernel_t kernel;
+    rondo_layout_t layout;
+    rondo_plan_t plan;
+    rondo_attention_fwd_t tensors;
+    float *q, *k, *v, *o;
+    char *peer[2];             /* the peer's two blocks */
+    double *rotation_us;       /* [repetitions][iterations] single rotations */
+    double *ours_us, *peer_us; /* [repetitions] mean time of a rotation */
+    double exposed_seconds;    /* of all timed rotations, summed over ranks */
+};
+
+/* Collective.  bytes is a size that ring_shape_init takes.  Release the run after a failure too. */
+rondo_status_t ring_run_init(struct ring_run *run, rondo_comm_t comm,
+                             const struct perf_options *options, size_t bytes);
+void ring_run_release(struct ring_run *run);
+
+/* Collective.  Verified rotations, filled with the iterations from first_iteration on.  *wrong:
+ * faults of all ranks; each rank names its own first on stderr. */
+rondo_status_t ring_run_verify(struct ring_run *run, uint32_t first_iteration, int rotations,
+                               double *wrong);
+
+/* Collective.  Warms up, then times ours and the peer in turn.  Times are then those of the slowest
+ * rank. */
+rondo_status_t ring_run_time(struct ring_run *run);
+
+#endif

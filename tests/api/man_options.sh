@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The pages of programs and their --help name the same options.
+. "$top_srcdir/tests/tap.sh"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+for program in tools/rondo-run perf/rondo_ring examples/train/rondo-train; do
+    name=$(basename "$program")
+    if ! [ -x "$top_builddir/$program" ]; then
+        tap_skip "$name: --help and the page agree" "$program is not built here"
+        continue
+    fi
+    timeout 20 "$top_builddir/$program" --help > "$work/help" ||
+        echo "--help returned $?" >> "$work/help"
+    grep -oE '(^|[ ,|[])--[a-z][a-z-]*' "$work/help" | grep -oE '[-]-.*' | sort -u > "$work/said"
+    grep -oE 'Fl -[a-z][a-z-]*' "$top_srcdir/man/man1/$name.1" | sed 's/^Fl /-/' | sort -u > "$work/told"
+    {
+        [ -s "$work/said" ] || echo "--help names no option"
+        diff "$work/said" "$work/told" | sed -n 's/^< \(.*\)/\1 is not in the page/p; s/^> \(.*\)/\1 is not in --help/p'
+    } > "$work/reasons"
+    tap_empty "$name: --help and the page agree" "$work/reasons"
+done
+tap_done
