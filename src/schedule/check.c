@@ -10,8 +10,9 @@
 
 static int mismatch(const struct ri_schedule *s, const struct ri_schedule *first, const char *what)
 {
-    return ri_error(RONDO_ERR_MISMATCH, "rank %d step 0: schedule %s has another %s than rank 0's %s",
-                    (int)s->rank, s->name, what, first->name);
+    return ri_error(RONDO_ERR_MISMATCH,
+                    "rank %d step 0: schedule %s has another %s than rank 0's %s", (int)s->rank,
+                    s->name, what, first->name);
 }
 
 static int same_numbers(const int32_t *a, const int32_t *b, int count)
@@ -28,8 +29,9 @@ static int compare_headers(struct ri_schedule *const *schedules, int ranks)
         const struct ri_schedule *s = schedules[r];
 
         if (!s || s->rank != r || s->ranks != ranks)
-            return ri_error(RONDO_ERR_MISMATCH, "rank %d step 0: is the schedule of rank %d of %d, not of %d",
-                            r, s ? (int)s->rank : -1, s ? (int)s->ranks : 0, ranks);
+            return ri_error(RONDO_ERR_MISMATCH,
+                            "rank %d step 0: is the schedule of rank %d of %d, not of %d", r,
+                            s ? (int)s->rank : -1, s ? (int)s->ranks : 0, ranks);
         if (strcmp(s->name, first->name))
             return mismatch(s, first, "name");
         if (s->head_parts != first->head_parts || s->token_parts != first->token_parts)
@@ -55,7 +57,8 @@ static void release_rank(struct ri_check_rank *r)
     free(r->order);
 }
 
-static int init_rank(const struct ri_checker *c, struct ri_check_rank *r, const struct ri_schedule *s)
+static int init_rank(const struct ri_checker *c, struct ri_check_rank *r,
+                     const struct ri_schedule *s)
 {
     size_t steps = (size_t)s->step_count + 1, places;
 
@@ -72,7 +75,8 @@ static int init_rank(const struct ri_checker *c, struct ri_check_rank *r, const 
     r->met = calloc(steps, 1);
     r->done = calloc(steps, 1);
     r->order = calloc(steps, sizeof(*r->order));
-    if (!r->mate || !r->held || !r->sets || !r->seen || !r->launched || !r->met || !r->done || !r->order)
+    if (!r->mate || !r->held || !r->sets || !r->seen || !r->launched || !r->met || !r->done ||
+        !r->order)
         return RONDO_ERR_MEMORY;
     return 0;
 }
@@ -155,8 +159,8 @@ static int check_all(struct ri_checker *c, struct ri_schedule *const *schedules)
 int ri_schedule_check_live(struct ri_schedule *const *schedules, int ranks, enum ri_goal goal,
                            ri_live *live, void *context, struct ri_check *check)
 {
-    struct ri_checker c = { .ranks = ranks, .goal = goal, .live = live, .context = context,
-                            .check = check };
+    struct ri_checker c = {
+        .ranks = ranks, .goal = goal, .live = live, .context = context, .check = check};
     int err;
 
     memset(check, 0, sizeof(*check));

@@ -15,21 +15,21 @@ struct ri_held {
     int32_t block, part; /* -1: the caller's, not yet named by a reader */
     int32_t writer;      /* last step that wrote it; -1: none */
     uint8_t full;
-    int64_t origin;      /* read-only content: (rank << 32) + step of its publication */
+    int64_t origin; /* read-only content: (rank << 32) + step of its publication */
 };
 
 /* One rank under way. */
 struct ri_check_rank {
     const struct ri_schedule *s;
-    uint32_t *mate;        /* [steps] of a transfer: the step of the peer that it meets */
-    uint32_t *first;       /* see ri_places_create */
-    struct ri_held *held;  /* [places] */
-    uint64_t *sets;        /* [places][words] */
-    uint64_t *seen;        /* [words] ranks whose X came here */
+    uint32_t *mate;                 /* [steps] of a transfer: the step of the peer that it meets */
+    uint32_t *first;                /* see ri_places_create */
+    struct ri_held *held;           /* [places] */
+    uint64_t *sets;                 /* [places][words] */
+    uint64_t *seen;                 /* [words] ranks whose X came here */
     uint8_t *launched, *met, *done; /* [steps] */
-    uint32_t *order;       /* transfers by stream, in it by turn */
+    uint32_t *order;                /* transfers by stream, in it by turn */
     uint32_t next[RI_LANES], end[RI_LANES]; /* per stream: what of order is left */
-    uint32_t next_work;    /* next step that is no transfer */
+    uint32_t next_work;                     /* next step that is no transfer */
 };
 
 struct ri_checker {
@@ -38,10 +38,10 @@ struct ri_checker {
     enum ri_goal goal;
     ri_live *live;
     void *context;
-    /* A set has a bit per contribution: of a query side, key block * token_parts + key run; of a key
-     * side the same of queries; of R and X, the rank it is from. */
+    /* A set has a bit per contribution: of a query side, key block * token_parts + key run; of a
+     * key side the same of queries; of R and X, the rank it is from. */
     size_t words;
-    uint64_t *computed;    /* bit per pair, attention only; see pair_bit in check_run.c */
+    uint64_t *computed; /* bit per pair, attention only; see pair_bit in check_run.c */
     struct ri_check *check;
 };
 
@@ -51,12 +51,12 @@ static inline uint64_t *ri_held_set(const struct ri_checker *c, const struct ri_
     return r->sets + (size_t)place * c->words;
 }
 
-/* check_pairs.c: both ends of each transfer agree; the k-th send of a pair meets its k-th receive. */
+/* check_pairs.c: both ends of a transfer agree; a pair's k-th send meets its k-th receive. */
 int ri_check_pairs(struct ri_checker *c);
 /* check_order.c: any two steps of a rank that touch one place, not both reading, are connected by
  * dependencies; and the turn rule. */
 int ri_check_order(const struct ri_schedule *s);
-/* check_run.c: runs all ranks; one_stream: whole turns in order, else each lane in its own order. */
+/* check_run.c: runs all ranks; one_stream: whole turns in order, else each lane on its own. */
 int ri_check_run(struct ri_checker *c, int one_stream);
 /* check_move.c: what a step does to what is held. */
 int ri_check_work(struct ri_checker *c, struct ri_check_rank *r, uint32_t step);

@@ -4,14 +4,14 @@
 #include "schedule/check.h"
 
 /* Faults name the step that wrote the place last, since that is where the reader will look. */
-static int place_fault(const struct ri_check_rank *r, uint32_t place, int bundle, int block, int part,
-                       const char *reason)
+static int place_fault(const struct ri_check_rank *r, uint32_t place, int bundle, int block,
+                       int part, const char *reason)
 {
     int32_t writer = r->held[place].writer;
 
     if (writer >= 0)
-        return ri_step_fault(r->s, (uint32_t)writer, "leaves %s%d.%d, which %s", ri_bundle_names[bundle],
-                             block, part, reason);
+        return ri_step_fault(r->s, (uint32_t)writer, "leaves %s%d.%d, which %s",
+                             ri_bundle_names[bundle], block, part, reason);
     return ri_error(RONDO_ERR_MISMATCH, "%s rank %d: no step writes %s%d.%d, which %s", r->s->name,
                     (int)r->s->rank, ri_bundle_names[bundle], block, part, reason);
 }
@@ -27,7 +27,8 @@ static int nothing_left(const struct ri_check_rank *r)
             if (s->slots[i].kind == RI_IN && (!held->full || held->writer >= 0))
                 return place_fault(r, p, s->slots[i].bundle, held->block, held->part,
                                    "was the caller's input");
-            if (s->slots[i].kind == RI_OWN && ri_bundle_accumulates(s->slots[i].bundle) && held->full)
+            if (s->slots[i].kind == RI_OWN && ri_bundle_accumulates(s->slots[i].bundle) &&
+                held->full)
                 return place_fault(r, p, s->slots[i].bundle, held->block, held->part,
                                    "nobody takes home");
         }
@@ -58,7 +59,8 @@ static int has_out(const struct ri_check_rank *r, int bundle)
     return 0;
 }
 
-/* Is the pair of (block, part) with run `run` of block `other` live?  query: (block, part) is a query. */
+/* Is the pair of (block, part) with run `run` of block `other` live?  query: (block, part) is a
+ * query. */
 static int is_live(const struct ri_checker *c, int query, int block, int part, int other, int run)
 {
     int other_part = part / c->token_parts * c->token_parts + run;
@@ -70,8 +72,8 @@ static int is_live(const struct ri_checker *c, int query, int block, int part, i
     return c->live(c->context, other, other_part, block, part);
 }
 
-static int check_home_part(const struct ri_checker *c, const struct ri_check_rank *r, int bundle, int block,
-                           int part)
+static int check_home_part(const struct ri_checker *c, const struct ri_check_rank *r, int bundle,
+                           int block, int part)
 {
     int64_t place = find_out(r, bundle, block, part);
     const uint64_t *set = place < 0 ? NULL : ri_held_set(c, r, (uint32_t)place);
@@ -88,8 +90,8 @@ static int check_home_part(const struct ri_checker *c, const struct ri_check_ran
                                 r->s->name, (int)r->s->rank, ri_bundle_names[bundle], block, part);
             return ri_step_fault(r->s, (uint32_t)r->held[place].writer,
                                  "leaves %s%d.%d without the contribution of %s%d.%d",
-                                 ri_bundle_names[bundle], block, part, bundle == RI_DK ? "Q" : "K", other,
-                                 part / c->token_parts * c->token_parts + run);
+                                 ri_bundle_names[bundle], block, part, bundle == RI_DK ? "Q" : "K",
+                                 other, part / c->token_parts * c->token_parts + run);
         }
     }
     return 0;
@@ -131,7 +133,8 @@ static int check_attention(const struct ri_checker *c)
         err = check_outs_own(&c->rank[r]);
     }
     if (!err && !forward && !(query && key))
-        err = ri_error(RONDO_ERR_MISMATCH, "%s rank 0: there is neither O nor both dQ and dK to write",
+        err = ri_error(RONDO_ERR_MISMATCH,
+                       "%s rank 0: there is neither O nor both dQ and dK to write",
                        c->rank[0].s->name);
     if (!err && forward)
         err = check_bundle_home(c, RI_O);
@@ -156,15 +159,18 @@ static int check_all_reduce(const struct ri_checker *c)
     for (int r = 0; r < c->ranks; r++) {
         for (int part = 0; part < c->parts; part++) {
             const struct ri_check_rank *rank = &c->rank[r];
-            int64_t place = find_out(rank, RI_X, 0, part), first = find_out(&c->rank[0], RI_X, 0, part);
+            int64_t place = find_out(rank, RI_X, 0, part),
+                    first = find_out(&c->rank[0], RI_X, 0, part);
 
             if (place < 0)
                 return ri_error(RONDO_ERR_MISMATCH, "%s rank %d: no step leaves the sum of part %d",
                                 rank->s->name, r, part);
             if (!holds_all_ranks(c, ri_held_set(c, rank, (uint32_t)place)))
-                return place_fault(rank, (uint32_t)place, RI_X, 0, part, "lacks a rank's contribution");
+                return place_fault(rank, (uint32_t)place, RI_X, 0, part,
+                                   "lacks a rank's contribution");
             if (rank->held[place].origin != c->rank[0].held[first].origin)
-                return place_fault(rank, (uint32_t)place, RI_X, 0, part, "was summed elsewhere than rank 0's");
+                return place_fault(rank, (uint32_t)place, RI_X, 0, part,
+                                   "was summed elsewhere than rank 0's");
         }
     }
     return 0;
@@ -179,10 +185,11 @@ static int check_broadcast(const struct ri_checker *c)
             int64_t place = find_out(&c->rank[r], RI_X, 0, part);
 
             if (place < 0)
-                return ri_error(RONDO_ERR_MISMATCH, "%s rank %d: no step brings X0.%d", c->rank[r].s->name, r,
-                                part);
+                return ri_error(RONDO_ERR_MISMATCH, "%s rank %d: no step brings X0.%d",
+                                c->rank[r].s->name, r, part);
             if (!(ri_held_set(c, &c->rank[r], (uint32_t)place)[root / 64] >> root % 64 & 1))
-                return place_fault(&c->rank[r], (uint32_t)place, RI_X, 0, part, "is not the root's");
+                return place_fault(&c->rank[r], (uint32_t)place, RI_X, 0, part,
+                                   "is not the root's");
         }
     }
     return 0;

@@ -18,9 +18,13 @@ static struct named name_of(const struct ri_checker *c, const struct ri_check_ra
 {
     uint32_t place = ri_place(r->s, r->first, o, b, p);
 
-    return (struct named){ place, &r->held[place], ri_held_set(c, r, place),
-                           ri_bundle_names[r->s->slots[o->slot].bundle], o->slot + b, o->block + b,
-                           o->first_part + p };
+    return (struct named){place,
+                          &r->held[place],
+                          ri_held_set(c, r, place),
+                          ri_bundle_names[r->s->slots[o->slot].bundle],
+                          o->slot + b,
+                          o->block + b,
+                          o->first_part + p};
 }
 
 /* The caller's input is whatever block its first reader names, all of it the same. */
@@ -42,8 +46,8 @@ static int check_owner(const struct ri_check_rank *r, uint32_t step, const struc
 
     if (slot->kind != RI_IN || slot->bundle == RI_R || r->s->owner[n->block] == r->s->rank)
         return 0;
-    return ri_step_fault(r->s, step, "reads %s%d from slot %d, the caller's, but rank %d owns it", n->bundle,
-                         (int)n->block, (int)n->slot, (int)r->s->owner[n->block]);
+    return ri_step_fault(r->s, step, "reads %s%d from slot %d, the caller's, but rank %d owns it",
+                         n->bundle, (int)n->block, (int)n->slot, (int)r->s->owner[n->block]);
 }
 
 static int read(struct ri_check_rank *r, uint32_t step, const struct named *n)
@@ -53,9 +57,9 @@ static int read(struct ri_check_rank *r, uint32_t step, const struct named *n)
                              (int)n->block, (int)n->part, (int)n->slot);
     adopt(r, n);
     if (n->held->block != n->block || n->held->part != n->part)
-        return ri_step_fault(r->s, step, "slot %d holds %s%d.%d, the step names %s%d.%d", (int)n->slot,
-                             n->bundle, (int)n->held->block, (int)n->held->part, n->bundle,
-                             (int)n->block, (int)n->part);
+        return ri_step_fault(r->s, step, "slot %d holds %s%d.%d, the step names %s%d.%d",
+                             (int)n->slot, n->bundle, (int)n->held->block, (int)n->held->part,
+                             n->bundle, (int)n->block, (int)n->part);
     return check_owner(r, step, n);
 }
 
@@ -67,29 +71,31 @@ static int write(const struct ri_checker *c, struct ri_check_rank *r, uint32_t s
     int adds = n->held->full && ri_bundle_accumulates(r->s->slots[n->slot].bundle);
 
     if (adds && (s->op == RI_RECV || s->op == RI_COPY))
-        return ri_step_fault(r->s, step, "writes slot %d over %s%d.%d, which nobody took", (int)n->slot,
-                             n->bundle, (int)n->held->block, (int)n->held->part);
+        return ri_step_fault(r->s, step, "writes slot %d over %s%d.%d, which nobody took",
+                             (int)n->slot, n->bundle, (int)n->held->block, (int)n->held->part);
     if (adds && (n->held->block != n->block || n->held->part != n->part))
         return ri_step_fault(r->s, step, "adds %s%d.%d to slot %d, which holds %s%d.%d", n->bundle,
                              (int)n->block, (int)n->part, (int)n->slot, n->bundle,
                              (int)n->held->block, (int)n->held->part);
     if (adds == (int)(s->stores >> k & 1))
-        return ri_step_fault(r->s, step, "%s slot %d, which is %s", adds ? "stores into" : "adds to",
-                             (int)n->slot, adds ? "full" : "empty");
+        return ri_step_fault(r->s, step, "%s slot %d, which is %s",
+                             adds ? "stores into" : "adds to", (int)n->slot,
+                             adds ? "full" : "empty");
     if (!adds)
         memset(n->set, 0, c->words * sizeof(*n->set));
-    *n->held = (struct ri_held){ n->block, n->part, (int32_t)step, 1, -1 };
+    *n->held = (struct ri_held){n->block, n->part, (int32_t)step, 1, -1};
     return 0;
 }
 
 /* Adds one contribution; a second time is a fault. */
-static int contribute(const struct ri_check_rank *r, uint32_t step, const struct named *n, size_t bit)
+static int contribute(const struct ri_check_rank *r, uint32_t step, const struct named *n,
+                      size_t bit)
 {
     uint64_t mask = (uint64_t)1 << bit % 64;
 
     if (n->set[bit / 64] & mask)
-        return ri_step_fault(r->s, step, "%s%d.%d gets a contribution twice", n->bundle, (int)n->block,
-                             (int)n->part);
+        return ri_step_fault(r->s, step, "%s%d.%d gets a contribution twice", n->bundle,
+                             (int)n->block, (int)n->part);
     n->set[bit / 64] |= mask;
     return 0;
 }
@@ -139,7 +145,8 @@ int ri_check_transfer(struct ri_checker *c, struct ri_check_rank *sender, uint32
 
     for (int b = 0; b < from->blocks; b++) {
         for (int p = 0; p < from->parts; p++) {
-            struct named source = name_of(c, sender, from, b, p), target = name_of(c, receiver, to, b, p);
+            struct named source = name_of(c, sender, from, b, p),
+                         target = name_of(c, receiver, to, b, p);
             int err = move(c, sender, send, &source, receiver, recv, &target);
 
             if (err)
@@ -155,7 +162,8 @@ static int copy_or_merge(struct ri_checker *c, struct ri_check_rank *r, uint32_t
 
     for (int b = 0; b < s->from[0].blocks; b++) {
         for (int p = 0; p < s->from[0].parts; p++) {
-            struct named from = name_of(c, r, &s->from[0], b, p), to = name_of(c, r, &s->to[0], b, p);
+            struct named from = name_of(c, r, &s->from[0], b, p),
+                         to = name_of(c, r, &s->to[0], b, p);
             int err = move(c, r, step, &from, r, step, &to);
 
             if (err)
@@ -181,8 +189,8 @@ static size_t run_bit(const struct ri_checker *c, const struct named *n)
 
 /* One run of queries against one run of keys of the same head group. */
 static int compute_pair(struct ri_checker *c, struct ri_check_rank *r, uint32_t step,
-                        const struct named *q, const struct named *k, const struct named *query_side,
-                        const struct named *key_side)
+                        const struct named *q, const struct named *k,
+                        const struct named *query_side, const struct named *key_side)
 {
     size_t bit = pair_bit(c, q, k);
     int err = 0;
@@ -198,7 +206,8 @@ static int compute_pair(struct ri_checker *c, struct ri_check_rank *r, uint32_t 
     return err;
 }
 
-static int compute_pairs(struct ri_checker *c, struct ri_check_rank *r, uint32_t step, int bq, int pq)
+static int compute_pairs(struct ri_checker *c, struct ri_check_rank *r, uint32_t step, int bq,
+                         int pq)
 {
     const struct ri_step *s = &r->s->steps[step];
     struct named q = name_of(c, r, &s->from[0], bq, pq), query_side = q;
@@ -230,7 +239,8 @@ static int open_operand(struct ri_checker *c, struct ri_check_rank *r, uint32_t 
     for (int b = 0; o->slot >= 0 && b < o->blocks; b++) {
         for (int p = 0; p < o->parts; p++) {
             struct named n = name_of(c, r, o, b, p);
-            int err = i < RI_FIRST_WRITE ? read(r, step, &n) : write(c, r, step, i - RI_FIRST_WRITE, &n);
+            int err =
+                i < RI_FIRST_WRITE ? read(r, step, &n) : write(c, r, step, i - RI_FIRST_WRITE, &n);
 
             if (err)
                 return err;

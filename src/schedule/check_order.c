@@ -32,7 +32,8 @@ static int close_dependencies(const struct ri_schedule *s, struct before *before
             uint32_t on = s->deps[step->first_dep + d];
 
             if (on >= i)
-                return ri_step_fault(s, i, "depends on step %u, which is not before it", (unsigned)on);
+                return ri_step_fault(s, i, "depends on step %u, which is not before it",
+                                     (unsigned)on);
             for (size_t w = 0; w < before->words; w++)
                 row[w] |= before->bits[on * before->words + w];
             row[on / 64] |= (uint64_t)1 << on % 64;
@@ -69,7 +70,8 @@ static int check_pairs(const struct ri_schedule *s, const struct before *before)
             int slot = is_before(before, k, i) ? -1 : conflict(s, k, i);
 
             if (slot >= 0)
-                return ri_step_fault(s, i, "uses slot %d without waiting for step %u", slot, (unsigned)k);
+                return ri_step_fault(s, i, "uses slot %d without waiting for step %u", slot,
+                                     (unsigned)k);
         }
     }
     return 0;
@@ -77,7 +79,7 @@ static int check_pairs(const struct ri_schedule *s, const struct before *before)
 
 int ri_check_order(const struct ri_schedule *s)
 {
-    struct before before = { 0 };
+    struct before before = {0};
     int err = close_dependencies(s, &before);
 
     if (!err)

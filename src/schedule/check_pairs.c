@@ -11,13 +11,14 @@ static const struct ri_operand *moved(const struct ri_step *step)
     return step->op == RI_SEND ? &step->from[0] : &step->to[0];
 }
 
-static void describe(const struct ri_schedule *s, const struct ri_step *step, char *text, size_t bytes)
+static void describe(const struct ri_schedule *s, const struct ri_step *step, char *text,
+                     size_t bytes)
 {
     const struct ri_operand *o = moved(step);
 
-    snprintf(text, bytes, "%s%d.%d+%d (%d blocks) turn %d lane %s", ri_bundle_names[s->slots[o->slot].bundle],
-             (int)o->block, o->first_part, o->parts, o->blocks, (int)step->turn,
-             ri_lane_names[step->lane]);
+    snprintf(text, bytes, "%s%d.%d+%d (%d blocks) turn %d lane %s",
+             ri_bundle_names[s->slots[o->slot].bundle], (int)o->block, o->first_part, o->parts,
+             o->blocks, (int)step->turn, ri_lane_names[step->lane]);
 }
 
 static int agree(const struct ri_schedule *a, const struct ri_step *x, const struct ri_schedule *b,
@@ -38,7 +39,8 @@ static uint32_t next_with(const struct ri_schedule *s, uint32_t at, enum ri_op o
     return at;
 }
 
-static int compare(const struct ri_schedule *a, uint32_t send, const struct ri_schedule *b, uint32_t recv)
+static int compare(const struct ri_schedule *a, uint32_t send, const struct ri_schedule *b,
+                   uint32_t recv)
 {
     char ours[96], theirs[96];
 
@@ -64,9 +66,11 @@ static int match(struct ri_check_rank *sender, struct ri_check_rank *receiver)
         if (send == a->step_count && recv == b->step_count)
             return 0;
         if (recv == b->step_count)
-            return ri_step_fault(a, send, "sends to rank %d, which receives it nowhere", (int)b->rank);
+            return ri_step_fault(a, send, "sends to rank %d, which receives it nowhere",
+                                 (int)b->rank);
         if (send == a->step_count)
-            return ri_step_fault(b, recv, "receives from rank %d, which sends it nowhere", (int)a->rank);
+            return ri_step_fault(b, recv, "receives from rank %d, which sends it nowhere",
+                                 (int)a->rank);
         err = compare(a, send, b, recv);
         if (err)
             return err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs all ranks at once.  A message moves when both its ends are under way, and nothing is buffered; a
- * stream launches a turn when its last one is complete; work is done strictly in program order.  That
- * is the least that any engine does, so what ends here ends anywhere. */
+/* Runs all ranks at once.  A message moves when both its ends are under way, and nothing is
+ * buffered; a stream launches a turn when its last one is complete; work is done strictly in
+ * program order.  That is the least that any engine does, so what ends here ends anywhere. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ static void fill_inputs(const struct ri_checker *c, struct ri_check_rank *r)
         int from_here = in && (s->slots[i].bundle == RI_R || s->slots[i].bundle == RI_X);
 
         for (uint32_t p = r->first[i]; p < r->first[i + 1]; p++) {
-            r->held[p] = (struct ri_held){ -1, whole ? (int32_t)(p - r->first[i]) : -1, -1, (uint8_t)in,
-                                           (int64_t)s->rank << 32 };
+            r->held[p] = (struct ri_held){-1, whole ? (int32_t)(p - r->first[i]) : -1, -1,
+                                          (uint8_t)in, (int64_t)s->rank << 32};
             if (from_here)
                 ri_held_set(c, r, p)[s->rank / 64] |= (uint64_t)1 << s->rank % 64;
         }
@@ -98,7 +98,8 @@ static uint32_t group_end(const struct ri_check_rank *r, int stream)
     return end;
 }
 
-static int launch(struct ri_checker *c, struct ri_check_rank *r, int stream, uint32_t end, int *moved)
+static int launch(struct ri_checker *c, struct ri_check_rank *r, int stream, uint32_t end,
+                  int *moved)
 {
     int err = 0;
 
@@ -180,8 +181,11 @@ int ri_check_run(struct ri_checker *c, int one_stream)
 
     c->check->computes = c->check->transfers = c->check->turns = 0;
     if (c->goal == RI_GOAL_ATTENTION)
-        memset(c->computed, 0, ((size_t)c->blocks * (size_t)c->token_parts * (size_t)c->blocks *
-                                (size_t)c->parts / 64 + 1) * sizeof(*c->computed));
+        memset(c->computed, 0,
+               ((size_t)c->blocks * (size_t)c->token_parts * (size_t)c->blocks * (size_t)c->parts /
+                    64 +
+                1) *
+                   sizeof(*c->computed));
     for (int r = 0; r < c->ranks; r++) {
         start(c, &c->rank[r], one_stream);
         if (c->rank[r].s->turns > c->check->turns)

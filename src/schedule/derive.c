@@ -8,9 +8,9 @@
 
 /* One part's room of a slot, as the steps so far leave it. */
 struct place {
-    int32_t writer;       /* last step that wrote it, or -1 */
-    uint32_t readers;     /* steps that read it since: index into derivation.readers, 0: none */
-    int32_t block, part;  /* what it holds; -1: the caller's, still to be named by its first reader */
+    int32_t writer;      /* last step that wrote it, or -1 */
+    uint32_t readers;    /* steps that read it since: index into derivation.readers, 0: none */
+    int32_t block, part; /* what it holds; -1: the caller's, not yet named by a reader */
     uint8_t full;
 };
 
@@ -24,7 +24,7 @@ struct derivation {
     struct place *places; /* [first[slot_count]] */
     struct reader *readers;
     uint32_t reader_count, reader_room; /* readers[0] is unused */
-    uint32_t *seen;       /* [step_count] i + 1: step i depends on it already */
+    uint32_t *seen;                     /* [step_count] i + 1: step i depends on it already */
 };
 
 uint32_t *ri_places_create(const struct ri_schedule *s)
@@ -59,7 +59,7 @@ static void release(struct derivation *d)
 
 static int init(struct derivation *d, struct ri_schedule *s)
 {
-    *d = (struct derivation){ .s = s, .reader_count = 1, .first = ri_places_create(s) };
+    *d = (struct derivation){.s = s, .reader_count = 1, .first = ri_places_create(s)};
     d->seen = calloc((size_t)s->step_count + 1, sizeof(*d->seen));
     if (d->first)
         d->places = calloc((size_t)d->first[s->slot_count] + 1, sizeof(*d->places));
@@ -67,7 +67,7 @@ static int init(struct derivation *d, struct ri_schedule *s)
         return no_memory(s);
     for (uint32_t i = 0; i < s->slot_count; i++)
         for (uint32_t p = d->first[i]; p < d->first[i + 1]; p++)
-            d->places[p] = (struct place){ -1, 0, -1, -1, s->slots[i].kind == RI_IN };
+            d->places[p] = (struct place){-1, 0, -1, -1, s->slots[i].kind == RI_IN};
     return 0;
 }
 
@@ -91,18 +91,19 @@ static int depend(struct derivation *d, uint32_t step, int32_t on)
 
 static int add_reader(struct derivation *d, struct place *place, uint32_t step)
 {
-    struct reader *readers = ri_grow(d->readers, &d->reader_room, d->reader_count, sizeof(*readers));
+    struct reader *readers =
+        ri_grow(d->readers, &d->reader_room, d->reader_count, sizeof(*readers));
 
     if (!readers)
         return no_memory(d->s);
     d->readers = readers;
-    readers[d->reader_count] = (struct reader){ step, place->readers };
+    readers[d->reader_count] = (struct reader){step, place->readers};
     place->readers = d->reader_count++;
     return 0;
 }
 
-/* Read after write.  Content that the step takes away counts as read: nothing can read it again, and
- * whoever writes the place next waits for the readers. */
+/* Read after write.  Content that the step takes away counts as read: nothing can read it again,
+ * and whoever writes the place next waits for the readers. */
 static int read_place(struct derivation *d, uint32_t step, const struct ri_operand *o, int b, int p)
 {
     struct place *place = &d->places[ri_place(d->s, d->first, o, b, p)];
@@ -111,8 +112,8 @@ static int read_place(struct derivation *d, uint32_t step, const struct ri_opera
     int err;
 
     if (!place->full)
-        return ri_step_fault(d->s, step, "reads %s%d.%d from slot %d, which is empty", bundle, (int)block,
-                             (int)part, (int)o->slot + b);
+        return ri_step_fault(d->s, step, "reads %s%d.%d from slot %d, which is empty", bundle,
+                             (int)block, (int)part, (int)o->slot + b);
     if (place->block < 0) {
         place->block = block;
         place->part = part;
@@ -129,9 +130,9 @@ static int read_place(struct derivation *d, uint32_t step, const struct ri_opera
     return err;
 }
 
-/* May this step write over what the place holds?  stores: it was empty, or what it holds is dead. */
-static int write_stores(struct derivation *d, uint32_t step, const struct ri_operand *o, int b, int p,
-                        int *stores)
+/* May this step write over what the place holds?  stores: it was empty, or its content is dead. */
+static int write_stores(struct derivation *d, uint32_t step, const struct ri_operand *o, int b,
+                        int p, int *stores)
 {
     const struct place *place = &d->places[ri_place(d->s, d->first, o, b, p)];
     int32_t block = o->block + b, part = o->first_part + p;
@@ -141,8 +142,9 @@ static int write_stores(struct derivation *d, uint32_t step, const struct ri_ope
     if (*stores)
         return 0;
     if (op == RI_RECV || op == RI_COPY)
-        return ri_step_fault(d->s, step, "writes slot %d over %s%d.%d, which nobody took", (int)o->slot + b,
-                             ri_bundle_names[bundle], (int)place->block, (int)place->part);
+        return ri_step_fault(d->s, step, "writes slot %d over %s%d.%d, which nobody took",
+                             (int)o->slot + b, ri_bundle_names[bundle], (int)place->block,
+                             (int)place->part);
     if (place->block != block || place->part != part)
         return ri_step_fault(d->s, step, "adds %s%d.%d to slot %d, which holds %s%d.%d",
                              ri_bundle_names[bundle], (int)block, (int)part, (int)o->slot + b,
@@ -151,14 +153,15 @@ static int write_stores(struct derivation *d, uint32_t step, const struct ri_ope
 }
 
 /* Write after write and write after read. */
-static int write_place(struct derivation *d, uint32_t step, const struct ri_operand *o, int b, int p)
+static int write_place(struct derivation *d, uint32_t step, const struct ri_operand *o, int b,
+                       int p)
 {
     struct place *place = &d->places[ri_place(d->s, d->first, o, b, p)];
     int err = depend(d, step, place->writer);
 
     for (uint32_t r = place->readers; !err && r; r = d->readers[r].next)
         err = depend(d, step, (int32_t)d->readers[r].step);
-    *place = (struct place){ (int32_t)step, 0, o->block + b, o->first_part + p, 1 };
+    *place = (struct place){(int32_t)step, 0, o->block + b, o->first_part + p, 1};
     return err;
 }
 
@@ -175,7 +178,8 @@ static int write_operand(struct derivation *d, uint32_t step, int k)
 
             err = write_stores(d, step, o, b, p, &stores);
             if (!err && all >= 0 && stores != all)
-                err = ri_step_fault(d->s, step, "stores some parts of slot %d and adds to others: split it",
+                err = ri_step_fault(d->s, step,
+                                    "stores some parts of slot %d and adds to others: split it",
                                     (int)o->slot + b);
             if (!err)
                 err = write_place(d, step, o, b, p);
@@ -229,7 +233,8 @@ static int nothing_left(const struct derivation *d)
             continue;
         for (uint32_t p = d->first[i]; p < d->first[i + 1]; p++)
             if (d->places[p].full)
-                return ri_step_fault(s, (uint32_t)d->places[p].writer, "leaves %s%d.%d in slot %u for good",
+                return ri_step_fault(s, (uint32_t)d->places[p].writer,
+                                     "leaves %s%d.%d in slot %u for good",
                                      ri_bundle_names[s->slots[i].bundle], (int)d->places[p].block,
                                      (int)d->places[p].part, (unsigned)i);
     }

@@ -10,9 +10,9 @@
 enum {
     RI_MAX_RANKS = 65535,
     RI_MAX_BLOCKS = 65535,
-    RI_MAX_PARTS = 65535,      /* head_parts * token_parts, and room of a slot */
+    RI_MAX_PARTS = 65535, /* head_parts * token_parts, and room of a slot */
     RI_MAX_TURN = 1 << 30,
-    RI_MAX_PLACES = 1 << 22    /* over all slots of a schedule */
+    RI_MAX_PLACES = 1 << 22 /* over all slots of a schedule */
 };
 
 /* What ri_schedule.builder points to: room of the growing arrays, and our copy of the name. */
@@ -64,20 +64,21 @@ static inline uint32_t ri_place(const struct ri_schedule *s, const uint32_t *fir
  * accumulated source, but never an `in` slot. */
 int ri_step_empties(const struct ri_schedule *s, const struct ri_step *step);
 
-/* Says what is wrong at a step, "name rank 1 step 4 recv turn 2: ..."; returns RONDO_ERR_ARGUMENT. */
+/* Says what is wrong at a step, "name rank 1 step 4 recv turn 2: ...".  RONDO_ERR_ARGUMENT. */
 int ri_step_fault(const struct ri_schedule *s, uint32_t step, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* rules.c: what can be said of each slot and step alone. */
 int ri_schedule_rules(const struct ri_schedule *s);
 /* rules.c: the first slot in which two operands share a place, or -1. */
-int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a, const struct ri_operand *b);
-/* rules.c: turns do not fall within a lane, and no transfer depends, through any chain of this rank's
- * steps, on a transfer of the same or a later turn.  Needs deps. */
+int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a,
+                   const struct ri_operand *b);
+/* rules.c: turns do not fall within a lane, and no transfer depends, through any chain of this
+ * rank's steps, on a transfer of the same or a later turn.  Needs deps. */
 int ri_schedule_turn_rules(const struct ri_schedule *s);
 
-/* derive.c: deps, stores and turns from the slots and steps; refuses what breaks a rule that one rank
- * can see.  May be called again after steps were changed. */
+/* derive.c: deps, stores and turns from the slots and steps; refuses what breaks a rule that one
+ * rank can see.  May be called again after steps were changed. */
 int ri_schedule_derive(struct ri_schedule *s);
 
 #endif

@@ -112,7 +112,8 @@ static int read_header(struct parser *p, struct token word)
     if (!ri_parse_is(word, "schedule"))
         return ri_parse_fault(p, word, "'schedule' is wanted here");
     if (!name.length || name.length >= sizeof(copy))
-        return ri_parse_fault(p, name, "a name of 1 to %zu characters is wanted here", sizeof(copy) - 1);
+        return ri_parse_fault(p, name, "a name of 1 to %zu characters is wanted here",
+                              sizeof(copy) - 1);
     memcpy(copy, name.start, name.length);
     copy[name.length] = 0;
     err = ri_parse_expect_number(p, "ranks", 1, RI_MAX_RANKS, &ranks);
@@ -134,7 +135,8 @@ static int read_header(struct parser *p, struct token word)
 
 static int read_hosts(struct parser *p, struct token word)
 {
-    int err = p->place == AT_HEADER ? 0 : ri_parse_fault(p, word, "comes after the first line, once");
+    int err =
+        p->place == AT_HEADER ? 0 : ri_parse_fault(p, word, "comes after the first line, once");
 
     for (int32_t r = 0; !err && r < p->s->ranks; r++)
         err = ri_parse_number(p, ri_parse_token(p), 0, RI_MAX_RANKS, &p->s->host[r]);
@@ -156,8 +158,9 @@ static int read_owners(struct parser *p, struct token word)
             break;
         }
         owners = moved;
-        err = count < RI_MAX_BLOCKS ? ri_parse_number(p, t, 0, p->s->ranks - 1, &owners[count++])
-                                    : ri_parse_fault(p, t, "more blocks than %d", (int)RI_MAX_BLOCKS);
+        err = count < RI_MAX_BLOCKS
+                  ? ri_parse_number(p, t, 0, p->s->ranks - 1, &owners[count++])
+                  : ri_parse_fault(p, t, "more blocks than %d", (int)RI_MAX_BLOCKS);
     }
     if (!err && !count)
         err = ri_parse_fault(p, word, "names no block");
@@ -175,7 +178,8 @@ static int read_owners(struct parser *p, struct token word)
 static int read_slot(struct parser *p, struct token word)
 {
     int32_t index, parts = ri_schedule_parts(p->s);
-    struct token token = ri_parse_token(p), bundle_name = ri_parse_token(p), kind_name = ri_parse_token(p);
+    struct token token = ri_parse_token(p), bundle_name = ri_parse_token(p),
+                 kind_name = ri_parse_token(p);
     int bundle = ri_parse_find(bundle_name, ri_bundle_names, RI_BUNDLES);
     int kind = ri_parse_find(kind_name, ri_kind_names, RI_OWN + 1);
     int err;
@@ -189,8 +193,9 @@ static int read_slot(struct parser *p, struct token word)
         err = ri_parse_fault(p, kind_name, "no such kind of slot");
     token = ri_parse_token(p);
     if (!err && token.length)
-        err = ri_parse_is(token, "parts") ? ri_parse_number(p, ri_parse_token(p), 1, parts, &parts)
-                                 : ri_parse_fault(p, token, "'parts' or nothing is wanted here");
+        err = ri_parse_is(token, "parts")
+                  ? ri_parse_number(p, ri_parse_token(p), 1, parts, &parts)
+                  : ri_parse_fault(p, token, "'parts' or nothing is wanted here");
     if (!err)
         ri_schedule_slot(p->s, (enum ri_bundle)bundle, (enum ri_slot_kind)kind, parts);
     p->place = AT_SLOTS;
@@ -244,14 +249,18 @@ static int compare_written(const struct parser *p, uint32_t i)
 
     for (int k = 0; k < 2; k++)
         if (step->to[k].slot >= 0 && (w->adds >> k & 1) == (step->stores >> k & 1))
-            return ri_error(RONDO_ERR_ARGUMENT, "schedule text, line %d: step %u %s slot %d, the text says "
-                            "otherwise", w->line, (unsigned)i,
-                            step->stores >> k & 1 ? "stores into" : "adds to", (int)step->to[k].slot);
-    if (w->has_after && (w->deps != step->deps || memcmp(p->deps + w->first_dep,
-                                                         p->s->deps + step->first_dep,
-                                                         step->deps * sizeof(*p->deps))))
-        return ri_error(RONDO_ERR_ARGUMENT, "schedule text, line %d: step %u comes after other steps than "
-                        "'after' says", w->line, (unsigned)i);
+            return ri_error(RONDO_ERR_ARGUMENT,
+                            "schedule text, line %d: step %u %s slot %d, the text says "
+                            "otherwise",
+                            w->line, (unsigned)i, step->stores >> k & 1 ? "stores into" : "adds to",
+                            (int)step->to[k].slot);
+    if (w->has_after &&
+        (w->deps != step->deps || memcmp(p->deps + w->first_dep, p->s->deps + step->first_dep,
+                                         step->deps * sizeof(*p->deps))))
+        return ri_error(RONDO_ERR_ARGUMENT,
+                        "schedule text, line %d: step %u comes after other steps than "
+                        "'after' says",
+                        w->line, (unsigned)i);
     return 0;
 }
 
@@ -272,7 +281,7 @@ static int parse(struct parser *p)
 
 int ri_schedule_parse(const char *text, struct ri_schedule **schedule, const char **end)
 {
-    struct parser p = { .at = text };
+    struct parser p = {.at = text};
     int err = parse(&p);
 
     free(p.written);

@@ -18,16 +18,16 @@ struct token {
 /* What was written of a step but is derived: compared with the derivation at the end. */
 struct written {
     int line;
-    uint32_t adds;              /* bit k: to[k] had a plus */
-    uint32_t first_dep, deps;   /* in parser.deps */
+    uint32_t adds;            /* bit k: to[k] had a plus */
+    uint32_t first_dep, deps; /* in parser.deps */
     int has_after;
 };
 
 enum { AT_HEADER, AT_HOSTS, AT_OWNERS, AT_SLOTS, AT_STEPS };
 
 struct parser {
-    const char *at;      /* next character */
-    int line, place;     /* place: AT_*, what came last */
+    const char *at;  /* next character */
+    int line, place; /* place: AT_*, what came last */
     struct ri_schedule *s;
     struct written *written; /* [step_count] */
     uint32_t *deps;
@@ -47,7 +47,8 @@ int ri_parse_find(struct token token, const char *const *names, int count);
 
 /* Digits at *at, at most to `end`; moves *at behind them.  -1: none, or more than `most`. */
 int64_t ri_parse_digits(const char **at, const char *end, int64_t most);
-int ri_parse_number(const struct parser *p, struct token token, int least, int most, int32_t *value);
+int ri_parse_number(const struct parser *p, struct token token, int least, int most,
+                    int32_t *value);
 int ri_parse_expect(struct parser *p, const char *word);
 int ri_parse_expect_number(struct parser *p, const char *word, int least, int most, int32_t *value);
 

@@ -49,9 +49,9 @@ static int read_operand(const struct parser *p, struct token token, struct ri_op
         return ri_parse_fault(p, token, "there are %u slots", (unsigned)p->s->slot_count);
     if (p->s->slots[slot].bundle != bundle)
         return ri_parse_fault(p, token, "slot %d is of bundle %s", (int)slot,
-                     ri_bundle_names[p->s->slots[slot].bundle]);
-    *o = (struct ri_operand){ (int32_t)slot, (int32_t)block, (uint16_t)(last - block + 1),
-                              (uint16_t)first_part, (uint16_t)parts };
+                              ri_bundle_names[p->s->slots[slot].bundle]);
+    *o = (struct ri_operand){(int32_t)slot, (int32_t)block, (uint16_t)(last - block + 1),
+                             (uint16_t)first_part, (uint16_t)parts};
     return 0;
 }
 
@@ -64,11 +64,13 @@ static int read_source(struct parser *p, struct ri_operand *o)
 }
 
 /* One or two targets; in a COMPUTE the bundle tells which side one is of. */
-static int read_targets(struct parser *p, struct ri_step *step, struct written *w, struct token *rest)
+static int read_targets(struct parser *p, struct ri_step *step, struct written *w,
+                        struct token *rest)
 {
     int err = ri_parse_expect(p, "->"), found = 0;
 
-    for (*rest = ri_parse_token(p); !err && rest->length && !ri_parse_is(*rest, "after"); *rest = ri_parse_token(p)) {
+    for (*rest = ri_parse_token(p); !err && rest->length && !ri_parse_is(*rest, "after");
+         *rest = ri_parse_token(p)) {
         struct ri_operand o;
         int adds, side;
 
@@ -85,7 +87,8 @@ static int read_targets(struct parser *p, struct ri_step *step, struct written *
     return !err && !found ? ri_parse_fault(p, *rest, "a target is wanted here") : err;
 }
 
-static int read_transfer(struct parser *p, struct ri_step *step, struct written *w, struct token *rest)
+static int read_transfer(struct parser *p, struct ri_step *step, struct written *w,
+                         struct token *rest)
 {
     struct ri_operand o;
     struct token token = ri_parse_token(p);
@@ -94,7 +97,8 @@ static int read_transfer(struct parser *p, struct ri_step *step, struct written 
     if (!err && adds && step->op == RI_SEND)
         err = ri_parse_fault(p, token, "only a target can be added to");
     if (!err)
-        err = ri_parse_expect_number(p, step->op == RI_SEND ? "to" : "from", 0, p->s->ranks - 1, &step->peer);
+        err = ri_parse_expect_number(p, step->op == RI_SEND ? "to" : "from", 0, p->s->ranks - 1,
+                                     &step->peer);
     *rest = ri_parse_token(p);
     if (err)
         return err;
@@ -144,7 +148,8 @@ static int read_after(struct parser *p, struct written *w, uint32_t step)
         if (!deps)
             return ri_parse_no_memory();
         p->deps = deps;
-        err = step ? ri_parse_number(p, token, 0, (int)step - 1, &before) : ri_parse_fault(p, token, "no step is before");
+        err = step ? ri_parse_number(p, token, 0, (int)step - 1, &before)
+                   : ri_parse_fault(p, token, "no step is before");
         if (err)
             return err;
         deps[p->dep_count++] = (uint32_t)before;
@@ -160,7 +165,8 @@ static int read_turn(struct parser *p, struct token turn, struct token lane, str
 
     if (!ri_is_transfer(step)) {
         if (!ri_parse_is(turn, ".") || !ri_parse_is(lane, "."))
-            return ri_parse_fault(p, ri_parse_is(turn, ".") ? lane : turn, "'.' is wanted here: no transfer");
+            return ri_parse_fault(p, ri_parse_is(turn, ".") ? lane : turn,
+                                  "'.' is wanted here: no transfer");
         return 0;
     }
     if (found < 0)
@@ -172,7 +178,8 @@ static int read_turn(struct parser *p, struct token turn, struct token lane, str
 static int add_step(struct parser *p, struct ri_step step, struct written w)
 {
     struct ri_schedule_room *room = p->s->builder;
-    struct written *written = ri_grow(p->written, &p->written_room, p->s->step_count, sizeof(*written));
+    struct written *written =
+        ri_grow(p->written, &p->written_room, p->s->step_count, sizeof(*written));
     struct ri_step *steps = ri_grow(p->s->steps, &room->steps, p->s->step_count, sizeof(*steps));
 
     p->written = written ? written : p->written;
@@ -186,11 +193,12 @@ static int add_step(struct parser *p, struct ri_step step, struct written w)
 
 int ri_parse_step(struct parser *p, struct token word)
 {
-    struct ri_step step = { .peer = -1, .turn = -1, .from = { ri_none, ri_none },
-                            .to = { ri_none, ri_none } };
-    struct written w = { .line = p->line };
+    struct ri_step step = {
+        .peer = -1, .turn = -1, .from = {ri_none, ri_none}, .to = {ri_none, ri_none}};
+    struct written w = {.line = p->line};
     int count = (int)p->s->step_count;
-    struct token turn = ri_parse_token(p), lane = ri_parse_token(p), name = ri_parse_token(p), rest = name;
+    struct token turn = ri_parse_token(p), lane = ri_parse_token(p), name = ri_parse_token(p),
+                 rest = name;
     int op = ri_parse_find(name, ri_op_names, RI_MERGE + 1);
     int32_t index;
     int err = p->place == AT_HEADER ? ri_parse_fault(p, word, "'hosts' is wanted here")
@@ -205,8 +213,9 @@ int ri_parse_step(struct parser *p, struct token word)
     if (!err)
         err = read_work(p, &step, &w, &rest);
     if (!err && rest.length)
-        err = ri_parse_is(rest, "after") ? read_after(p, &w, p->s->step_count)
-                                : ri_parse_fault(p, rest, "'after' or nothing is wanted here");
+        err = ri_parse_is(rest, "after")
+                  ? read_after(p, &w, p->s->step_count)
+                  : ri_parse_fault(p, rest, "'after' or nothing is wanted here");
     p->place = AT_STEPS;
     return err ? err : add_step(p, step, w);
 }

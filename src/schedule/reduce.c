@@ -26,7 +26,7 @@ static int end(struct ri_schedule **schedule, struct ri_schedule *s)
     return err;
 }
 
-/* ---- all-reduce: ring reduce-scatter, then ring all-gather, over `ranks` parts of one block ---- */
+/* ---- all-reduce: ring reduce-scatter, then ring all-gather, over `ranks` parts of a block ---- */
 
 struct all_reduce {
     struct ri_schedule *s;
@@ -39,8 +39,8 @@ static struct ri_operand part_of(int32_t slot, int part)
     return ri_operand_parts(slot, 0, part, 1);
 }
 
-/* The sum of part p starts at rank p and goes once round, each rank adding its own, so that it ends at
- * rank p - 1 and was added in one order only.  In turn t we send part rank - t. */
+/* The sum of part p starts at rank p and goes once round, each rank adding its own, so that it ends
+ * at rank p - 1 and was added in one order only.  In turn t we send part rank - t. */
 static void reduce_scatter(const struct all_reduce *r)
 {
     for (int t = 0; t < r->ranks - 1; t++) {
@@ -54,8 +54,8 @@ static void reduce_scatter(const struct all_reduce *r)
 }
 
 /* `in` and `out` may be the same memory, which dependencies between slots do not see.  It is safe
- * because a part of `out` is only ever written with its finished sum, and no such sum exists anywhere
- * before every rank's `in` of that part was read to make it. */
+ * because a part of `out` is only ever written with its finished sum, and no such sum exists
+ * anywhere before every rank's `in` of that part was read to make it. */
 static void all_gather(const struct all_reduce *r)
 {
     int last = r->ranks - 2, finished = wrap(r->rank + 1, r->ranks);
@@ -70,9 +70,10 @@ static void all_gather(const struct all_reduce *r)
     }
 }
 
-int ri_build_all_reduce(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host, int root)
+int ri_build_all_reduce(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
+                        int root)
 {
-    struct all_reduce r = { .rank = rank, .ranks = ranks };
+    struct all_reduce r = {.rank = rank, .ranks = ranks};
     int err = ri_schedule_begin(&r.s, "all_reduce", rank, ranks, host);
 
     if (err)
@@ -90,9 +91,11 @@ int ri_build_all_reduce(struct ri_schedule **schedule, int rank, int ranks, cons
     return end(schedule, r.s);
 }
 
-/* ---- broadcast: binomial tree; in turn k the 2^k ranks that have the block each serve one more ---- */
+/* ---- broadcast: binomial tree; in turn k the 2^k ranks that have the block each serve one more
+ * ---- */
 
-int ri_build_broadcast(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host, int root)
+int ri_build_broadcast(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
+                       int root)
 {
     struct ri_schedule *s;
     struct ri_operand block;
@@ -125,7 +128,8 @@ struct barrier {
 
 /* Sends or receives the tokens of ranks first .. first+count-1, taken round; two messages where the
  * numbers wrap, since an operand spans blocks in ascending order. */
-static void move_tokens(const struct barrier *b, enum ri_op op, int first, int count, int peer, int turn)
+static void move_tokens(const struct barrier *b, enum ri_op op, int first, int count, int peer,
+                        int turn)
 {
     int ranks = b->s->ranks;
 
@@ -133,7 +137,7 @@ static void move_tokens(const struct barrier *b, enum ri_op op, int first, int c
         int start = part ? 0 : wrap(first, ranks);
         int before_wrap = ranks - wrap(first, ranks);
         int here = part ? count - before_wrap : count < before_wrap ? count : before_wrap;
-        struct ri_operand tokens = { b->tokens + start, start, (uint16_t)here, 0, 1 };
+        struct ri_operand tokens = {b->tokens + start, start, (uint16_t)here, 0, 1};
 
         if (here > 0 && op == RI_SEND)
             ri_schedule_send(b->s, tokens, peer, turn);
@@ -142,11 +146,12 @@ static void move_tokens(const struct barrier *b, enum ri_op op, int first, int c
     }
 }
 
-/* Before turn k we have the tokens of the 2^k ranks that end at ours.  They go to the rank 2^k ahead,
- * except those that it has by then. */
-int ri_build_barrier(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host, int root)
+/* Before turn k we have the tokens of the 2^k ranks that end at ours.  They go to the rank 2^k
+ * ahead, except those that it has by then. */
+int ri_build_barrier(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
+                     int root)
 {
-    struct barrier b = { 0 };
+    struct barrier b = {0};
     int32_t own;
     int turn = 0, err = ri_schedule_begin(&b.s, "barrier", rank, ranks, host);
 
@@ -169,10 +174,7 @@ int ri_build_barrier(struct ri_schedule **schedule, int rank, int ranks, const i
 }
 
 const struct ri_builder_entry ri_builders[] = {
-    { "ring_forward", ri_build_ring_forward },
-    { "ring_kv_grad", ri_build_ring_kv_grad },
-    { "all_reduce", ri_build_all_reduce },
-    { "broadcast", ri_build_broadcast },
-    { "barrier", ri_build_barrier },
-    { NULL, NULL },
+    {"ring_forward", ri_build_ring_forward}, {"ring_kv_grad", ri_build_ring_kv_grad},
+    {"all_reduce", ri_build_all_reduce},     {"broadcast", ri_build_broadcast},
+    {"barrier", ri_build_barrier},           {NULL, NULL},
 };

@@ -21,17 +21,17 @@ static int32_t prev_rank(const struct ri_group *group)
     return group->ranks[member_before(group, 1)];
 }
 
-/* The shape of `like`, for the blocks that we compute at step t: those of the member t before us. */
-static struct ri_operand blocks_of_step(const struct ri_ring *ring, struct ri_operand like, int32_t slot,
-                                        int t)
+/* The shape of `like`, for the blocks of step t: those of the member t before us. */
+static struct ri_operand blocks_of_step(const struct ri_ring *ring, struct ri_operand like,
+                                        int32_t slot, int t)
 {
     like.slot = slot;
     like.block = ring->first_block[member_before(ring->group, t)];
     return like;
 }
 
-/* Where the keys of step t lie: at home, then in the two landing places in turn.  Two are enough: what
- * arrives in turn t replaces what was computed on, and sent on, in the turn before. */
+/* Where the keys of step t lie: at home, then in the two landing places in turn.  Two are enough:
+ * what arrives in turn t replaces what was computed on, and sent on, in the turn before. */
 static struct ri_operand key_of_step(const struct ri_ring *ring, int t)
 {
     if (t == 0)
@@ -59,7 +59,8 @@ int ri_ring_forward(struct ri_schedule *s, const struct ri_ring *ring, int turn)
     return turn + size - 1;
 }
 
-/* The sum that we make at step t > 0; two places in turn, so that one leaves while the other is made. */
+/* The sum that we make at step t > 0; two places in turn, so that one leaves while the
+ * other is made. */
 static struct ri_operand sum_of_step(const struct ri_ring *ring, int t)
 {
     return blocks_of_step(ring, ring->key_side, ring->sums + (t - 1) % 2 * ring->key.blocks, t);
@@ -71,8 +72,9 @@ static struct ri_operand arrival_of_step(const struct ri_ring *ring, int t)
     return blocks_of_step(ring, ring->key_side, ring->sums + 2 * ring->key.blocks, t);
 }
 
-/* Accumulated hop of step t - 1.  Step 0 is our own block, whose contribution stays at home: the sum of
- * a block starts at the rank after its owner, so nothing is sent of step 0 nor received for step 1. */
+/* Accumulated hop of step t - 1.  Step 0 is our own block, whose contribution stays at home: the
+ * sum of a block starts at the rank after its owner, so nothing is sent of step 0 nor received for
+ * step 1. */
 static void sum_hop(struct ri_schedule *s, const struct ri_ring *ring, int t, int turn)
 {
     if (t >= 2) {
@@ -81,8 +83,9 @@ static void sum_hop(struct ri_schedule *s, const struct ri_ring *ring, int t, in
     }
 }
 
-/* Turn t moves the keys of hop t and, one step behind, the sum of step t - 1, which was completed by the
- * sum that came in turn t - 1.  The merge of an arrived sum stands after the compute that hides its way. */
+/* Turn t moves the keys of hop t and, one step behind, the sum of step t - 1, which was completed
+ * by the sum that came in turn t - 1.  The merge of an arrived sum stands after the compute that
+ * hides its way. */
 int ri_ring_kv_grad(struct ri_schedule *s, const struct ri_ring *ring, int turn)
 {
     int size = ring->group->size;
@@ -116,7 +119,7 @@ static int everyone_init(struct everyone *all, const struct ri_schedule *s)
         return ri_error(RONDO_ERR_MEMORY, "schedule %s: out of memory", s->name);
     for (int32_t r = 0; r < s->ranks; r++)
         all->ranks[r] = r;
-    all->group = (struct ri_group){ all->ranks, s->ranks, s->rank };
+    all->group = (struct ri_group){all->ranks, s->ranks, s->rank};
     return 0;
 }
 
@@ -146,7 +149,8 @@ static int end_with_ring(struct ri_schedule **schedule, struct ri_schedule *s, s
     return err;
 }
 
-static int32_t slots(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_kind kind, int count)
+static int32_t slots(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_kind kind,
+                     int count)
 {
     int32_t first = ri_schedule_slot(s, bundle, kind, 1);
 
@@ -155,9 +159,10 @@ static int32_t slots(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_
     return first;
 }
 
-int ri_build_ring_forward(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host, int root)
+int ri_build_ring_forward(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
+                          int root)
 {
-    struct ri_ring ring = { 0 };
+    struct ri_ring ring = {0};
     struct ri_schedule *s;
     int err = ri_schedule_begin(&s, "ring_forward", rank, ranks, host);
 
@@ -170,9 +175,10 @@ int ri_build_ring_forward(struct ri_schedule **schedule, int rank, int ranks, co
     return end_with_ring(schedule, s, &ring, ri_ring_forward);
 }
 
-int ri_build_ring_kv_grad(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host, int root)
+int ri_build_ring_kv_grad(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
+                          int root)
 {
-    struct ri_ring ring = { 0 };
+    struct ri_ring ring = {0};
     struct ri_schedule *s;
     int err = ri_schedule_begin(&s, "ring_kv_grad", rank, ranks, host);
 

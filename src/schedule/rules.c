@@ -7,8 +7,8 @@
 
 static int slot_fault(const struct ri_schedule *s, uint32_t slot, const char *reason)
 {
-    return ri_error(RONDO_ERR_ARGUMENT, "%s rank %d slot %u: %s", s->name, (int)s->rank, (unsigned)slot,
-                    reason);
+    return ri_error(RONDO_ERR_ARGUMENT, "%s rank %d slot %u: %s", s->name, (int)s->rank,
+                    (unsigned)slot, reason);
 }
 
 static int slot_rules(const struct ri_schedule *s, uint32_t i)
@@ -35,19 +35,20 @@ static int header_rules(const struct ri_schedule *s)
 
     if (s->head_parts < 1 || s->head_parts > RI_MAX_PARTS || s->token_parts < 1 ||
         s->token_parts > RI_MAX_PARTS / s->head_parts)
-        return ri_error(RONDO_ERR_ARGUMENT, "%s: %d head parts of %d token parts, allowed are %d in all",
-                        s->name, (int)s->head_parts, (int)s->token_parts, (int)RI_MAX_PARTS);
+        return ri_error(RONDO_ERR_ARGUMENT,
+                        "%s: %d head parts of %d token parts, allowed are %d in all", s->name,
+                        (int)s->head_parts, (int)s->token_parts, (int)RI_MAX_PARTS);
     for (int32_t b = 0; b < s->blocks; b++)
         if (s->owner[b] < 0 || s->owner[b] >= s->ranks)
-            return ri_error(RONDO_ERR_ARGUMENT, "%s: rank %d owns block %d, there are %d ranks", s->name,
-                            (int)s->owner[b], (int)b, (int)s->ranks);
+            return ri_error(RONDO_ERR_ARGUMENT, "%s: rank %d owns block %d, there are %d ranks",
+                            s->name, (int)s->owner[b], (int)b, (int)s->ranks);
     for (uint32_t i = 0; !err && i < s->slot_count; i++) {
         err = slot_rules(s, i);
         places += s->slots[i].parts;
     }
     if (!err && places > RI_MAX_PLACES)
-        err = ri_error(RONDO_ERR_ARGUMENT, "%s: slots with room for %zu parts, allowed are %d", s->name,
-                       places, (int)RI_MAX_PLACES);
+        err = ri_error(RONDO_ERR_ARGUMENT, "%s: slots with room for %zu parts, allowed are %d",
+                       s->name, places, (int)RI_MAX_PLACES);
     return err;
 }
 
@@ -66,11 +67,11 @@ static int operand_rules(const struct ri_schedule *s, uint32_t step, const struc
                              o->first_part + o->parts - 1, ri_schedule_parts(s));
     for (int b = 0; b < o->blocks; b++) {
         if (s->slots[o->slot + b].bundle != s->slots[o->slot].bundle)
-            return ri_step_fault(s, step, "spans slots %d and %d of different bundles", (int)o->slot,
-                                 (int)o->slot + b);
+            return ri_step_fault(s, step, "spans slots %d and %d of different bundles",
+                                 (int)o->slot, (int)o->slot + b);
         if (s->slots[o->slot + b].parts < o->parts)
-            return ri_step_fault(s, step, "names %d parts in slot %d, which has room for %d", o->parts,
-                                 (int)o->slot + b, s->slots[o->slot + b].parts);
+            return ri_step_fault(s, step, "names %d parts in slot %d, which has room for %d",
+                                 o->parts, (int)o->slot + b, s->slots[o->slot + b].parts);
     }
     return 0;
 }
@@ -89,7 +90,8 @@ static int parts_overlap(const struct ri_operand *a, const struct ri_operand *b,
     return ahead < a->parts || (room - ahead) % room < b->parts;
 }
 
-int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a, const struct ri_operand *b)
+int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a,
+                   const struct ri_operand *b)
 {
     int start = a->slot > b->slot ? a->slot : b->slot;
     int a_end = a->slot + a->blocks, b_end = b->slot + b->blocks;
@@ -138,7 +140,8 @@ static int move_rules(const struct ri_schedule *s, uint32_t i)
         return ri_step_fault(s, i, "writes another block or other parts than it reads");
     if (step->op == RI_MERGE && (from != to || !ri_bundle_accumulates(to)))
         return ri_step_fault(s, i, "merges %s into %s", ri_bundle_names[from], ri_bundle_names[to]);
-    if (step->op == RI_COPY && from != to && (!ri_bundle_accumulates(from) || ri_bundle_accumulates(to)))
+    if (step->op == RI_COPY && from != to &&
+        (!ri_bundle_accumulates(from) || ri_bundle_accumulates(to)))
         return ri_step_fault(s, i, "copies %s to %s", ri_bundle_names[from], ri_bundle_names[to]);
     if (step->merge > RI_MERGE_LSE)
         return ri_step_fault(s, i, "merge %d is neither sum nor lse", step->merge);
@@ -154,7 +157,8 @@ static int transfer_rules(const struct ri_schedule *s, uint32_t i)
     if (moved->slot < 0)
         return ri_step_fault(s, i, "has no operand");
     if (step->peer < 0 || step->peer >= s->ranks || step->peer == s->rank)
-        return ri_step_fault(s, i, "peer %d is no other rank of %d", (int)step->peer, (int)s->ranks);
+        return ri_step_fault(s, i, "peer %d is no other rank of %d", (int)step->peer,
+                             (int)s->ranks);
     if (step->turn < 0 || step->turn > RI_MAX_TURN)
         return ri_step_fault(s, i, "turn is out of range");
     same_host = s->host[step->peer] == s->host[s->rank];
@@ -194,8 +198,8 @@ static int overlap_rules(const struct ri_schedule *s, uint32_t i)
 /* Operands that the operation does not have must be none, so that everyone may walk all four. */
 static int shape_rules(const struct ri_schedule *s, uint32_t i)
 {
-    static const uint8_t may_have[] = { [RI_COMPUTE] = 15, [RI_SEND] = 1, [RI_RECV] = 4, [RI_COPY] = 5,
-                                        [RI_MERGE] = 5 };
+    static const uint8_t may_have[] = {
+        [RI_COMPUTE] = 15, [RI_SEND] = 1, [RI_RECV] = 4, [RI_COPY] = 5, [RI_MERGE] = 5};
     const struct ri_step *step = &s->steps[i];
 
     if (step->op > RI_MERGE)
@@ -235,7 +239,7 @@ int ri_schedule_rules(const struct ri_schedule *s)
 
 static int lane_order(const struct ri_schedule *s)
 {
-    int64_t last[RI_LANES] = { -1, -1 };
+    int64_t last[RI_LANES] = {-1, -1};
 
     for (uint32_t i = 0; i < s->step_count; i++) {
         const struct ri_step *step = &s->steps[i];
@@ -252,8 +256,8 @@ static int lane_order(const struct ri_schedule *s)
 
 int ri_schedule_turn_rules(const struct ri_schedule *s)
 {
-    /* after[i]: the latest transfer, by turn, of those that must be done before step i may start, plus
-     * one; 0: none. */
+    /* after[i]: the latest transfer, by turn, of those that must be done before step i may start,
+     * plus one; 0: none. */
     uint32_t *after = calloc((size_t)s->step_count + 1, sizeof(*after));
     int err = lane_order(s);
 

@@ -13,7 +13,7 @@ const char *const ri_op_names[] = {
     [RI_COMPUTE] = "compute", [RI_SEND] = "send",   [RI_RECV] = "recv",
     [RI_COPY] = "copy",       [RI_MERGE] = "merge",
 };
-const char *const ri_lane_names[] = { [RI_LANE_LOCAL] = "local", [RI_LANE_HOST] = "host" };
+const char *const ri_lane_names[] = {[RI_LANE_LOCAL] = "local", [RI_LANE_HOST] = "host"};
 const char *const ri_bundle_names[] = {
     [RI_Q] = "Q",   [RI_K] = "K",   [RI_X] = "X", [RI_O] = "O",
     [RI_DQ] = "dQ", [RI_DK] = "dK", [RI_R] = "R",
@@ -22,7 +22,7 @@ const char *const ri_kind_names[] = {
     [RI_IN] = "in", [RI_OUT] = "out", [RI_SAVED] = "saved", [RI_VIEW] = "view", [RI_OWN] = "buf",
 };
 
-const struct ri_operand ri_none = { -1, 0, 0, 0, 0 };
+const struct ri_operand ri_none = {-1, 0, 0, 0, 0};
 
 void *ri_grow(void *array, uint32_t *room, uint32_t count, size_t element_bytes)
 {
@@ -49,14 +49,15 @@ int ri_step_fault(const struct ri_schedule *s, uint32_t index, const char *forma
     if (ri_is_transfer(step))
         snprintf(turn, sizeof(turn), " turn %d", (int)step->turn);
     return ri_error(RONDO_ERR_ARGUMENT, "%s rank %d step %u %s%s: %s", s->name, (int)s->rank,
-                    (unsigned)index, step->op <= RI_MERGE ? ri_op_names[step->op] : "?", turn, reason);
+                    (unsigned)index, step->op <= RI_MERGE ? ri_op_names[step->op] : "?", turn,
+                    reason);
 }
 
 static int begin_refuses(const char *name, int rank, int ranks)
 {
     if (ranks < 1 || ranks > RI_MAX_RANKS)
-        return ri_error(RONDO_ERR_ARGUMENT, "schedule %s: %d ranks, allowed are 1 to %d", name, ranks,
-                        (int)RI_MAX_RANKS);
+        return ri_error(RONDO_ERR_ARGUMENT, "schedule %s: %d ranks, allowed are 1 to %d", name,
+                        ranks, (int)RI_MAX_RANKS);
     if (rank < 0 || rank >= ranks)
         return ri_error(RONDO_ERR_ARGUMENT, "schedule %s: rank %d of %d ranks", name, rank, ranks);
     return 0;
@@ -79,8 +80,13 @@ int ri_schedule_begin(struct ri_schedule **schedule, const char *name, int rank,
         return ri_error(RONDO_ERR_MEMORY, "schedule %s: out of memory", name);
     }
     strcpy(room->name, name);
-    *s = (struct ri_schedule){ .name = room->name, .rank = rank, .ranks = ranks, .head_parts = 1,
-                               .token_parts = 1, .blocks = ranks, .builder = room };
+    *s = (struct ri_schedule){.name = room->name,
+                              .rank = rank,
+                              .ranks = ranks,
+                              .head_parts = 1,
+                              .token_parts = 1,
+                              .blocks = ranks,
+                              .builder = room};
     s->owner = calloc((size_t)ranks, sizeof(*s->owner));
     s->host = calloc((size_t)ranks, sizeof(*s->host));
     if (!s->owner || !s->host) {
@@ -113,7 +119,8 @@ static int is_callers(const struct ri_slot *slot)
     return slot->kind == RI_IN || slot->kind == RI_OUT || slot->kind == RI_SAVED;
 }
 
-int32_t ri_schedule_slot(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_kind kind, int parts)
+int32_t ri_schedule_slot(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_kind kind,
+                         int parts)
 {
     struct ri_schedule_room *room = s->builder;
     struct ri_slot *slots;
@@ -121,8 +128,8 @@ int32_t ri_schedule_slot(struct ri_schedule *s, enum ri_bundle bundle, enum ri_s
     if (s->error)
         return -1;
     if (parts < 1 || parts > RI_MAX_PARTS) {
-        s->error = ri_error(RONDO_ERR_ARGUMENT, "schedule %s: slot %u with room for %d parts", s->name,
-                            (unsigned)s->slot_count, parts);
+        s->error = ri_error(RONDO_ERR_ARGUMENT, "schedule %s: slot %u with room for %d parts",
+                            s->name, (unsigned)s->slot_count, parts);
         return -1;
     }
     slots = ri_grow(s->slots, &room->slots, s->slot_count, sizeof(*slots));
@@ -131,18 +138,18 @@ int32_t ri_schedule_slot(struct ri_schedule *s, enum ri_bundle bundle, enum ri_s
         return -1;
     }
     s->slots = slots;
-    slots[s->slot_count] = (struct ri_slot){ (uint8_t)bundle, (uint8_t)kind, (uint16_t)parts };
+    slots[s->slot_count] = (struct ri_slot){(uint8_t)bundle, (uint8_t)kind, (uint16_t)parts};
     return (int32_t)s->slot_count++;
 }
 
 struct ri_operand ri_operand(const struct ri_schedule *s, int32_t slot, int32_t block)
 {
-    return (struct ri_operand){ slot, block, 1, 0, (uint16_t)ri_schedule_parts(s) };
+    return (struct ri_operand){slot, block, 1, 0, (uint16_t)ri_schedule_parts(s)};
 }
 
 struct ri_operand ri_operand_parts(int32_t slot, int32_t block, int first_part, int parts)
 {
-    return (struct ri_operand){ slot, block, 1, (uint16_t)first_part, (uint16_t)parts };
+    return (struct ri_operand){slot, block, 1, (uint16_t)first_part, (uint16_t)parts};
 }
 
 static void append(struct ri_schedule *s, struct ri_step step)
@@ -171,34 +178,51 @@ static uint8_t lane_to(const struct ri_schedule *s, int peer)
 
 void ri_schedule_send(struct ri_schedule *s, struct ri_operand from, int peer, int turn)
 {
-    append(s, (struct ri_step){ .op = RI_SEND, .lane = lane_to(s, peer), .peer = peer, .turn = turn,
-                                .from = { from, ri_none }, .to = { ri_none, ri_none } });
+    append(s, (struct ri_step){.op = RI_SEND,
+                               .lane = lane_to(s, peer),
+                               .peer = peer,
+                               .turn = turn,
+                               .from = {from, ri_none},
+                               .to = {ri_none, ri_none}});
 }
 
 void ri_schedule_recv(struct ri_schedule *s, struct ri_operand to, int peer, int turn)
 {
-    append(s, (struct ri_step){ .op = RI_RECV, .lane = lane_to(s, peer), .peer = peer, .turn = turn,
-                                .from = { ri_none, ri_none }, .to = { to, ri_none } });
+    append(s, (struct ri_step){.op = RI_RECV,
+                               .lane = lane_to(s, peer),
+                               .peer = peer,
+                               .turn = turn,
+                               .from = {ri_none, ri_none},
+                               .to = {to, ri_none}});
 }
 
 void ri_schedule_compute(struct ri_schedule *s, struct ri_operand query, struct ri_operand key,
                          struct ri_operand query_side, struct ri_operand key_side)
 {
-    append(s, (struct ri_step){ .op = RI_COMPUTE, .peer = -1, .turn = -1, .from = { query, key },
-                                .to = { query_side, key_side } });
+    append(s, (struct ri_step){.op = RI_COMPUTE,
+                               .peer = -1,
+                               .turn = -1,
+                               .from = {query, key},
+                               .to = {query_side, key_side}});
 }
 
 void ri_schedule_copy(struct ri_schedule *s, struct ri_operand from, struct ri_operand to)
 {
-    append(s, (struct ri_step){ .op = RI_COPY, .peer = -1, .turn = -1, .from = { from, ri_none },
-                                .to = { to, ri_none } });
+    append(
+        s,
+        (struct ri_step){
+            .op = RI_COPY, .peer = -1, .turn = -1, .from = {from, ri_none}, .to = {to, ri_none}});
 }
 
 void ri_schedule_merge(struct ri_schedule *s, enum ri_merge merge, struct ri_operand from,
                        struct ri_operand to)
 {
-    append(s, (struct ri_step){ .op = RI_MERGE, .merge = (uint8_t)merge, .peer = -1, .turn = -1,
-                                .from = { from, ri_none }, .to = { to, ri_none } });
+    append(s, (struct ri_step){.op = RI_MERGE,
+                               .merge = (uint8_t)merge,
+                               .peer = -1,
+                               .turn = -1,
+                               .from = {from, ri_none},
+                               .to = {to, ri_none}});
 }
 
 /* Marks in number[] the slots that steps use, and the caller's, which keep their numbers. */
@@ -230,7 +254,7 @@ static void renumber(struct ri_schedule *s, const int32_t *number)
     }
 }
 
-/* Operands are in range here.  Slots that one operand spans are all used, so they stay neighbours. */
+/* Operands are in range here.  Slots that one operand spans are all used: they stay neighbours. */
 static int remove_unused_slots(struct ri_schedule *s)
 {
     int32_t *number = calloc(s->slot_count + 1, sizeof(*number));

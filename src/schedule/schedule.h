@@ -5,16 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A schedule: one scheme written out for one rank, as steps over numbered slots.  It knows ranks of a
- * group, slots and order; never bytes, addresses, tokens, masks, devices or transports. */
+/* A schedule: one scheme written out for one rank, as steps over numbered slots.  It knows ranks of
+ * a group, slots and order; never bytes, addresses, tokens, masks, devices or transports. */
 
 enum ri_op { RI_COMPUTE, RI_SEND, RI_RECV, RI_COPY, RI_MERGE };
 enum ri_lane { RI_LANE_LOCAL, RI_LANE_HOST, RI_LANES };
 enum ri_merge { RI_MERGE_SUM, RI_MERGE_LSE };
 enum ri_slot_kind { RI_IN, RI_OUT, RI_SAVED, RI_VIEW, RI_OWN };
 
-/* What travels together.  Q, K and X are read-only; O, DQ, DK and R are accumulated.  X and R are the
- * data of plain collectives. */
+/* What travels together.  Q, K and X are read-only; O, DQ, DK and R are accumulated.  X and R are
+ * the data of plain collectives. */
 enum ri_bundle { RI_Q, RI_K, RI_X, RI_O, RI_DQ, RI_DK, RI_R, RI_BUNDLES };
 
 struct ri_slot {
@@ -22,8 +22,9 @@ struct ri_slot {
     uint16_t parts; /* room; part p lies at place p mod parts */
 };
 
-/* Parts first_part .. first_part+parts-1 of `blocks` consecutive blocks in as many consecutive slots.
- * A block has head_parts * token_parts parts; part h*token_parts + t is head group h, token run t. */
+/* Parts first_part .. first_part+parts-1 of `blocks` consecutive blocks in as many consecutive
+ * slots.  A block has head_parts * token_parts parts; part h*token_parts + t is head group h, token
+ * run t. */
 struct ri_operand {
     int32_t slot, block; /* slot < 0: no operand */
     uint16_t blocks, first_part, parts;
@@ -31,11 +32,11 @@ struct ri_operand {
 
 struct ri_step {
     uint8_t op, merge, lane, bind;
-    int32_t peer, turn;         /* transfers only */
-    struct ri_operand from[2];  /* COMPUTE: query, key; else from[0] */
-    struct ri_operand to[2];    /* COMPUTE: side of the query, of the key; else to[0] */
-    uint32_t first_dep, deps;   /* derived: deps[first_dep ..]: steps that must be done before */
-    uint32_t stores;            /* derived: bit i: to[i] is empty before, so the write stores */
+    int32_t peer, turn;        /* transfers only */
+    struct ri_operand from[2]; /* COMPUTE: query, key; else from[0] */
+    struct ri_operand to[2];   /* COMPUTE: side of the query, of the key; else to[0] */
+    uint32_t first_dep, deps;  /* derived: deps[first_dep ..]: steps that must be done before */
+    uint32_t stores;           /* derived: bit i: to[i] is empty before, so the write stores */
 };
 
 struct ri_schedule {
@@ -49,8 +50,8 @@ struct ri_schedule {
     struct ri_step *steps; /* [step_count] in program order */
     uint32_t *deps;        /* [dep_count] */
     uint32_t slot_count, step_count, dep_count, turns; /* turns: one past the largest */
-    int error;             /* first error while building; ri_schedule_end returns it */
-    void *builder;         /* private to src/schedule */
+    int error;     /* first error while building; ri_schedule_end returns it */
+    void *builder; /* private to src/schedule */
 };
 
 /* A group: an ordered array of ranks that a builder runs over. */
@@ -64,10 +65,12 @@ struct ri_group {
 /* host may be NULL: all ranks on one host.  owner[b] = b at first. */
 int ri_schedule_begin(struct ri_schedule **schedule, const char *name, int rank, int ranks,
                       const int32_t *host);
-int32_t ri_schedule_slot(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_kind kind, int parts);
+int32_t ri_schedule_slot(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_kind kind,
+                         int parts);
 
 extern const struct ri_operand ri_none;
-struct ri_operand ri_operand(const struct ri_schedule *s, int32_t slot, int32_t block); /* whole block */
+/* The whole block. */
+struct ri_operand ri_operand(const struct ri_schedule *s, int32_t slot, int32_t block);
 struct ri_operand ri_operand_parts(int32_t slot, int32_t block, int first_part, int parts);
 
 void ri_schedule_send(struct ri_schedule *s, struct ri_operand from, int peer, int turn);
@@ -78,8 +81,8 @@ void ri_schedule_copy(struct ri_schedule *s, struct ri_operand from, struct ri_o
 void ri_schedule_merge(struct ri_schedule *s, enum ri_merge merge, struct ri_operand from,
                        struct ri_operand to);
 
-/* Derives dependencies and stores from slot hazards, drops unused slots, checks each step against the
- * rules that one rank can see.  On failure the schedule is destroyed and *schedule is NULL. */
+/* Derives dependencies and stores from slot hazards, drops unused slots, checks each step against
+ * the rules that one rank can see.  On failure the schedule is destroyed and *schedule is NULL. */
 int ri_schedule_end(struct ri_schedule **schedule);
 void ri_schedule_destroy(struct ri_schedule *schedule);
 
@@ -92,16 +95,18 @@ static inline int ri_bundle_accumulates(enum ri_bundle bundle)
 
 /* Every builder has this shape, so that checks and tests can run any of them for all ranks.
  * root: broadcast only; else ignored. */
-typedef int ri_builder(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host, int root);
+typedef int ri_builder(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
+                       int root);
 
 /* Slot numbers 0.. of the caller's slots are fixed per builder, in the order named here. */
 ri_builder ri_build_ring_forward; /* Q in, K in, O out */
 ri_builder ri_build_ring_kv_grad; /* Q in, K in, DQ out, DK out; own contribution stays home */
-/* R in, X out (the finished sum, published); `ranks` parts a block, block 0 is the vector.  Both may be
- * the same memory. */
+/* R in, X out (the finished sum, published); `ranks` parts a block, block 0 is the vector.  Both
+ * may be the same memory. */
 ri_builder ri_build_all_reduce;
 ri_builder ri_build_broadcast; /* the caller's X (root: in, others: out), block 0; binomial tree */
-ri_builder ri_build_barrier;   /* X in, `ranks` own slots: each rank's token, block r, reaches all ranks */
+/* X in, `ranks` own slots: each rank's token, block r, reaches all ranks. */
+ri_builder ri_build_barrier;
 
 struct ri_builder_entry {
     const char *name;
@@ -113,8 +118,8 @@ extern const struct ri_builder_entry ri_builders[]; /* ends with a NULL name */
 
 /* Returns a malloc'd string, or NULL when out of memory. */
 char *ri_schedule_print(const struct ri_schedule *schedule);
-/* Reads one schedule; "after" is derived again and must agree where it is written.  On a syntax error
- * RONDO_ERR_ARGUMENT names line and token.  *end (may be NULL) is where the text went on. */
+/* Reads one schedule; "after" is derived again and must agree where it is written.  On a syntax
+ * error RONDO_ERR_ARGUMENT names line and token.  *end (may be NULL) is where the text went on. */
 int ri_schedule_parse(const char *text, struct ri_schedule **schedule, const char **end);
 /* 64 bits over everything that both ends of a transfer must agree on, and all the rest. */
 uint64_t ri_schedule_hash(const struct ri_schedule *schedule);
@@ -128,7 +133,7 @@ struct ri_check {
 
 /* What must hold at the end. */
 enum ri_goal {
-    RI_GOAL_ATTENTION,  /* every (query, key, head part) pair once; each accumulator complete at home */
+    RI_GOAL_ATTENTION,  /* every (query, key, head part) pair once; all sums complete at home */
     RI_GOAL_ALL_REDUCE, /* every part of R holds every rank's contribution, on every rank */
     RI_GOAL_BROADCAST,  /* every rank holds block 0 */
     RI_GOAL_BARRIER     /* every rank has seen a block of every rank */

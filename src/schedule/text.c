@@ -65,7 +65,8 @@ static void put_operand(struct text *t, const struct ri_schedule *s, const struc
 }
 
 /* The sign tells what matters for sums only: read-only content is always replaced. */
-static void put_target(struct text *t, const struct ri_schedule *s, const struct ri_step *step, int k)
+static void put_target(struct text *t, const struct ri_schedule *s, const struct ri_step *step,
+                       int k)
 {
     if (step->to[k].slot < 0)
         return;
@@ -98,7 +99,9 @@ static void put_step(struct text *t, const struct ri_schedule *s, uint32_t i)
     char name[16];
 
     snprintf(name, sizeof(name), "%s%s", ri_op_names[step->op],
-             step->op != RI_MERGE ? "" : step->merge == RI_MERGE_LSE ? " lse" : " sum");
+             step->op != RI_MERGE          ? ""
+             : step->merge == RI_MERGE_LSE ? " lse"
+                                           : " sum");
     if (ri_is_transfer(step))
         put(t, "%3u %3d %-5s %-9s ", (unsigned)i, (int)step->turn, ri_lane_names[step->lane], name);
     else
@@ -135,10 +138,10 @@ static int usual_owners(const struct ri_schedule *s)
 
 char *ri_schedule_print(const struct ri_schedule *s)
 {
-    struct text t = { .text = malloc(4096), .room = 4096 };
+    struct text t = {.text = malloc(4096), .room = 4096};
 
-    put(&t, "schedule %s ranks %d rank %d heads %d tokens %d\n", s->name, (int)s->ranks, (int)s->rank,
-        (int)s->head_parts, (int)s->token_parts);
+    put(&t, "schedule %s ranks %d rank %d heads %d tokens %d\n", s->name, (int)s->ranks,
+        (int)s->rank, (int)s->head_parts, (int)s->token_parts);
     put_numbers(&t, "hosts", s->host, s->ranks);
     if (!usual_owners(s))
         put_numbers(&t, "owners", s->owner, s->blocks);

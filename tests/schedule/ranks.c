@@ -48,7 +48,8 @@ void ranks_accept(struct ranks *all, enum ri_goal goal)
         fail_msg("%d ranks: %s", all->count, check.message);
 }
 
-static void append(struct draft *d, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void append(struct draft *d, const char *format,
+                                                         va_list args)
 {
     char line[512];
     int length = vsnprintf(line, sizeof(line), format, args);

@@ -10,8 +10,8 @@
 
 #include "tests/schedule/ranks.h"
 
-static const int sizes[] = { 1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17,
-                             18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 64 };
+static const int sizes[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17,
+                            18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 64};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 /* Blocks of a bundle that a rank sends, in parts. */
@@ -30,7 +30,8 @@ static int own_slots(const struct ri_schedule *s, enum ri_bundle bundle)
     int count = 0;
 
     for (uint32_t i = 0; i < s->slot_count; i++)
-        count += s->slots[i].bundle == bundle && (s->slots[i].kind == RI_VIEW || s->slots[i].kind == RI_OWN);
+        count += s->slots[i].bundle == bundle &&
+                 (s->slots[i].kind == RI_VIEW || s->slots[i].kind == RI_OWN);
     return count;
 }
 
@@ -83,15 +84,17 @@ static void ring_kv_grad_is_proved(void **state)
     }
 }
 
-/* Elements of K and V of n tokens, `heads` heads of size d each: forward (P-1) n Hk 2d, and with the own
- * contribution at home (4P-4) n Hk d backward. */
+/* Elements of K and V of n tokens, `heads` heads of size d each: forward (P-1) n Hk 2d, and with
+ * the own contribution at home (4P-4) n Hk d backward. */
 static void ring_volumes_are_the_formulas(void **state)
 {
     static const struct {
         int ranks, tokens, heads, dim;
         int64_t forward;
-    } rows[] = { { 4, 4, 8, 16, 3072 }, { 4, 4, 2, 16, 768 }, { 8, 32, 32, 128, 1835008 },
-                 { 8, 32, 8, 128, 458752 } };
+    } rows[] = {{4, 4, 8, 16, 3072},
+                {4, 4, 2, 16, 768},
+                {8, 32, 32, 128, 1835008},
+                {8, 32, 8, 128, 458752}};
 
     for (int i = 0; i < 4; i++) {
         int64_t block = (int64_t)rows[i].tokens * rows[i].heads * 2 * rows[i].dim;
@@ -125,8 +128,8 @@ static void all_reduce_is_proved(void **state)
     }
 }
 
-/* When both are one memory, a part of the input is read for the last time before the step that writes
- * the same part of the output: on this rank, or on the way of the sum that is written. */
+/* When both are one memory, a part of the input is read for the last time before the step that
+ * writes the same part of the output: on this rank, or on the way of the sum that is written. */
 static void all_reduce_reads_before_it_writes(void **state)
 {
     for (int size = 1; size <= 9; size++) {
@@ -189,7 +192,7 @@ static void barrier_is_proved(void **state)
 
 static void lanes_follow_hosts(void **state)
 {
-    static const int32_t host[] = { 0, 0, 1, 1, 1 };
+    static const int32_t host[] = {0, 0, 1, 1, 1};
     struct ranks all;
 
     ranks_build(&all, ri_build_ring_kv_grad, 5, host, 0);
@@ -197,8 +200,9 @@ static void lanes_follow_hosts(void **state)
     for (int r = 0; r < 5; r++)
         for (uint32_t i = 0; i < all.s[r]->step_count; i++)
             if (all.s[r]->steps[i].peer >= 0)
-                assert_int_equal(all.s[r]->steps[i].lane,
-                                 host[r] == host[all.s[r]->steps[i].peer] ? RI_LANE_LOCAL : RI_LANE_HOST);
+                assert_int_equal(all.s[r]->steps[i].lane, host[r] == host[all.s[r]->steps[i].peer]
+                                                              ? RI_LANE_LOCAL
+                                                              : RI_LANE_HOST);
     ranks_release(&all);
 }
 

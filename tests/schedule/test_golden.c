@@ -176,8 +176,9 @@ int main(void)
     for (int i = 0; i < count; i++) {
         snprintf(names[2 * i], sizeof(names[0]), "builds %.63s", goldens[i].name);
         snprintf(names[2 * i + 1], sizeof(names[0]), "reads back %.63s", goldens[i].name);
-        tests[n++] = (struct CMUnitTest){ names[2 * i], builds_the_text, NULL, NULL, &goldens[i] };
-        tests[n++] = (struct CMUnitTest){ names[2 * i + 1], reads_the_text_back, NULL, NULL, &goldens[i] };
+        tests[n++] = (struct CMUnitTest){names[2 * i], builds_the_text, NULL, NULL, &goldens[i]};
+        tests[n++] =
+            (struct CMUnitTest){names[2 * i + 1], reads_the_text_back, NULL, NULL, &goldens[i]};
     }
     return _cmocka_run_group_tests("golden", tests, (size_t)n, NULL, NULL);
 }

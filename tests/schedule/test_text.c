@@ -124,7 +124,7 @@ static void trimmed_half_block_is_held(void **state)
 
 static void reads_one_schedule_after_another(void **state)
 {
-    struct draft d = { 0 };
+    struct draft d = {0};
     const char *at;
     int count = 0;
 
@@ -151,15 +151,16 @@ static void reads_one_schedule_after_another(void **state)
 
 static void parts_blocks_owners_and_bind_come_back(void **state)
 {
-    static const char text[] = "schedule odd ranks 2 rank 0 heads 2 tokens 2\n"
-                               "hosts 3 7\n"
-                               "owners 0 1 1\n"
-                               "slot 0 K in\n"
-                               "slot 1 K view parts 2\n"
-                               "slot 2 K view parts 2\n"
-                               "  0   4 host  send      s0:K0.1+3 to 1\n"
-                               "  1   4 host  recv      s1:K1-2.2+2 from 1 bind\n"
-                               "  2   5 host  send      s1:K1.2 to 1                           after 1\n";
+    static const char text[] =
+        "schedule odd ranks 2 rank 0 heads 2 tokens 2\n"
+        "hosts 3 7\n"
+        "owners 0 1 1\n"
+        "slot 0 K in\n"
+        "slot 1 K view parts 2\n"
+        "slot 2 K view parts 2\n"
+        "  0   4 host  send      s0:K0.1+3 to 1\n"
+        "  1   4 host  recv      s1:K1-2.2+2 from 1 bind\n"
+        "  2   5 host  send      s1:K1.2 to 1                           after 1\n";
     struct ri_schedule *s = NULL;
     char *printed;
 
@@ -182,10 +183,10 @@ static void hash_sees_every_field(void **state)
 
     assert_int_equal(ri_build_ring_kv_grad(&s, 1, 4, NULL, 0), 0);
     plain = ri_schedule_hash(s);
-#define CHANGED_BY(field)                                                                          \
-    s->field++;                                                                                    \
-    changed = ri_schedule_hash(s);                                                                 \
-    s->field--;                                                                                    \
+#define CHANGED_BY(field)          \
+    s->field++;                    \
+    changed = ri_schedule_hash(s); \
+    s->field--;                    \
     assert_true(changed != plain)
     CHANGED_BY(rank);
     CHANGED_BY(head_parts);
@@ -275,9 +276,10 @@ static void garbage_in_steps_is_named(void **state)
     refuses(HEAD SLOTS "0 . . compute s0:Q1 s1:K1 -> s2:O1 s4:O1\n", "line 8", "'s4:O1'");
     refuses(HEAD SLOTS "0 3 . compute s0:Q1 s1:K1 -> s2:O1\n", "line 8", "'3'");
     refuses(HEAD SLOTS "0 . . compute s0:Q1 s1:K1 -> s2:O1+\n", "line 8", "stores");
-    refuses(HEAD SLOTS "0 0 local recv s3:K0 from 0\n1 1 local send s3:K0 to 0 after\n", "line 9", "''");
-    refuses(HEAD SLOTS "0 0 local recv s3:K0 from 0\n1 . . compute s0:Q1 s1:K1 -> s2:O1 after 0\n", "line 9",
-            "step 1");
+    refuses(HEAD SLOTS "0 0 local recv s3:K0 from 0\n1 1 local send s3:K0 to 0 after\n", "line 9",
+            "''");
+    refuses(HEAD SLOTS "0 0 local recv s3:K0 from 0\n1 . . compute s0:Q1 s1:K1 -> s2:O1 after 0\n",
+            "line 9", "step 1");
     refuses(HEAD SLOTS "0 0 local send s1:K1 to 0\nslot 5 K view\n", "line 9", "'slot'");
 }
 
@@ -292,20 +294,20 @@ static void broken_rules_are_named(void **state)
     refuses(HEAD SLOTS "0 0 local send s1:K3 to 0\n", "rank 1 step 0", "block 3");
     refuses(HEAD SLOTS "0 0 local recv s3:K0-1 from 0\n", "rank 1 step 0", "bundles");
     refuses(HEAD SLOTS "0 0 local recv s4:O0-1 from 0\n", "rank 1 step 0", "slot 4");
-    refuses(HEAD SLOTS "0 0 local recv s4:O1 from 0\n1 1 local recv s4:O1 from 0\n", "rank 1 step 1",
-            "nobody took");
+    refuses(HEAD SLOTS "0 0 local recv s4:O1 from 0\n1 1 local recv s4:O1 from 0\n",
+            "rank 1 step 1", "nobody took");
     refuses(HEAD SLOTS "0 0 local recv s4:O1 from 0\n", "rank 1 step 0", "for good");
     refuses(HEAD SLOTS "0 0 local recv s3:K0 from 0\n1 0 local send s3:K0 to 0\n", "rank 1 step 1",
             "step 0 of turn 0");
     refuses(HEAD SLOTS "0 1 local send s1:K1 to 0\n1 0 local send s1:K1 to 0\n", "rank 1 step 1",
             "after turn 1");
-    refuses(HEAD SLOTS "0 0 local recv s3:K0 from 0\n1 . . compute s0:Q1 s3:K2 -> s2:O1\n", "rank 1 step 1",
-            "holds K0.0");
+    refuses(HEAD SLOTS "0 0 local recv s3:K0 from 0\n1 . . compute s0:Q1 s3:K2 -> s2:O1\n",
+            "rank 1 step 1", "holds K0.0");
     refuses(HEAD SLOTS "0 . . compute s1:K1 s0:Q1 -> s2:O1\n", "rank 1 step 0", "Q and a K");
     refuses(HEAD SLOTS "0 . . compute s0:Q1 s1:K1 -> s2:O0\n", "rank 1 step 0", "another block");
     refuses(HEAD SLOTS "0 . . merge sum s3:K1 -> s1:K1\n", "rank 1 step 0", "caller's input");
-    refuses(HEAD SLOTS "0 0 local recv s4:O1 from 0\n1 . . merge sum s4:O1 -> s4:O1+\n", "rank 1 step 1",
-            "what it reads");
+    refuses(HEAD SLOTS "0 0 local recv s4:O1 from 0\n1 . . merge sum s4:O1 -> s4:O1+\n",
+            "rank 1 step 1", "what it reads");
     refuses(HEAD SLOTS "0 . . copy s1:K1 -> s2:O1\n", "rank 1 step 0", "copies K to O");
     refuses(HEAD SLOTS "0 0 local recv s2:O1 from 0 bind\n", "rank 1 step 0", "view");
 }
@@ -331,10 +333,12 @@ static void mutate(char *text, uint64_t *state)
         text[at] = letters[random_number(state) % (sizeof(letters) - 1)];
 }
 
-/* Small damage to good texts: read or refused, never worse.  What is read can be printed and checked. */
+/* Small damage to good texts: read or refused, never worse.  What is read can be printed and
+ * checked. */
 static void damaged_texts_do_no_harm(void **state)
 {
-    char *(*const texts[])(int, int) = { text_two_level_q, text_mesh2x2, text_all_to_all, text_zigzag_half };
+    char *(*const texts[])(int, int) = {text_two_level_q, text_mesh2x2, text_all_to_all,
+                                        text_zigzag_half};
     uint64_t seed = 20240817;
     int refused = 0, read = 0;
 

@@ -14,7 +14,8 @@ static void head(struct draft *d, const char *name, int rank, int ranks, int hea
 
     for (int r = 0; r < ranks; r++)
         snprintf(hosts + strlen(hosts), 16, " %d", r / per_host);
-    draft_line(d, "schedule %s ranks %d rank %d heads %d tokens %d", name, ranks, rank, heads, tokens);
+    draft_line(d, "schedule %s ranks %d rank %d heads %d tokens %d", name, ranks, rank, heads,
+               tokens);
     draft_line(d, "hosts%s", hosts);
 }
 
@@ -26,8 +27,8 @@ static void slots(struct draft *d, const char *const *names, int count)
 
 /* One round of the inner ring: the block in `slot` goes round the host; arrivals alternate between
  * slots 3 and 4, over both rounds. */
-static void inner_round(struct draft *d, int rank, int home, int slot, int first_block, int local, int turn,
-                        int *arrivals)
+static void inner_round(struct draft *d, int rank, int home, int slot, int first_block, int local,
+                        int turn, int *arrivals)
 {
     int next = home + (local + 1) % 4, prev = home + (local + 3) % 4;
 
@@ -48,8 +49,9 @@ static void inner_round(struct draft *d, int rank, int home, int slot, int first
 
 char *text_two_level_fwd(int rank, int ranks)
 {
-    static const char *const names[] = { "Q in", "K in", "O out", "K view", "K view", "K view", "K view" };
-    struct draft d = { 0 };
+    static const char *const names[] = {"Q in",   "K in",   "O out", "K view",
+                                        "K view", "K view", "K view"};
+    struct draft d = {0};
     int host = rank / 4, local = rank % 4, across = (1 - host) * 4 + local, arrivals = 0;
 
     head(&d, "two_level_fwd", rank, 8, 1, 1, 4);
@@ -63,9 +65,10 @@ char *text_two_level_fwd(int rank, int ranks)
 
 char *text_two_level_q(int rank, int ranks)
 {
-    static const char *const names[] = { "Q in",   "K in",   "dQ out", "dK out", "Q view", "Q view", "Q view",
-                                         "Q view", "dQ buf", "dQ buf", "dQ buf", "dQ buf", "dQ buf" };
-    struct draft d = { 0 };
+    static const char *const names[] = {"Q in",   "K in",   "dQ out", "dK out", "Q view",
+                                        "Q view", "Q view", "Q view", "dQ buf", "dQ buf",
+                                        "dQ buf", "dQ buf", "dQ buf"};
+    struct draft d = {0};
     int r = rank, l = rank ^ 1, h = rank ^ 2, x = rank ^ 3; /* local, host, and both across */
 
     head(&d, "two_level_Q", rank, 4, 1, 1, 2);
@@ -99,8 +102,9 @@ char *text_two_level_q(int rank, int ranks)
 
 char *text_mesh2x2(int rank, int ranks)
 {
-    static const char *const names[] = { "Q in", "K in", "O out", "K view", "Q view", "O buf", "O buf" };
-    struct draft d = { 0 };
+    static const char *const names[] = {"Q in",   "K in",  "O out", "K view",
+                                        "Q view", "O buf", "O buf"};
+    struct draft d = {0};
     int r = rank, q = rank ^ 1, k = rank ^ 2;
 
     head(&d, "mesh2x2_fwd", rank, 4, 1, 1, 4);
@@ -122,18 +126,22 @@ char *text_mesh2x2(int rank, int ranks)
 /* Rank r computes head group r of the whole sequence: one COMPUTE that spans all blocks. */
 char *text_all_to_all(int rank, int ranks)
 {
-    struct draft d = { 0 };
+    struct draft d = {0};
     int q = 3, k = 3 + ranks, o = 3 + 2 * ranks, last = ranks - 1;
 
     head(&d, "all_to_all", rank, ranks, ranks, 1, ranks);
     draft_line(&d, "slot 0 Q in\nslot 1 K in\nslot 2 O out");
     for (int i = 0; i < 3 * ranks; i++)
         draft_line(&d, "slot %d %s", 3 + i,
-                   i < ranks ? "Q view parts 1" : i < 2 * ranks ? "K view parts 1" : "O buf parts 1");
+                   i < ranks       ? "Q view parts 1"
+                   : i < 2 * ranks ? "K view parts 1"
+                                   : "O buf parts 1");
     for (int peer = 0; peer < ranks; peer++) {
         if (peer == rank) {
-            draft_step(&d, WORK, 0, "copy s0:Q%d.%d -> s%d:Q%d.%d", rank, rank, q + rank, rank, rank);
-            draft_step(&d, WORK, 0, "copy s1:K%d.%d -> s%d:K%d.%d", rank, rank, k + rank, rank, rank);
+            draft_step(&d, WORK, 0, "copy s0:Q%d.%d -> s%d:Q%d.%d", rank, rank, q + rank, rank,
+                       rank);
+            draft_step(&d, WORK, 0, "copy s1:K%d.%d -> s%d:K%d.%d", rank, rank, k + rank, rank,
+                       rank);
             continue;
         }
         draft_step(&d, 0, LOCAL, "send s0:Q%d.%d to %d", rank, peer, peer);
@@ -141,11 +149,12 @@ char *text_all_to_all(int rank, int ranks)
         draft_step(&d, 0, LOCAL, "recv s%d:Q%d.%d from %d", q + peer, peer, rank, peer);
         draft_step(&d, 0, LOCAL, "recv s%d:K%d.%d from %d", k + peer, peer, rank, peer);
     }
-    draft_step(&d, WORK, 0, "compute s%d:Q0-%d.%d s%d:K0-%d.%d -> s%d:O0-%d.%d", q, last, rank, k, last, rank,
-               o, last, rank);
+    draft_step(&d, WORK, 0, "compute s%d:Q0-%d.%d s%d:K0-%d.%d -> s%d:O0-%d.%d", q, last, rank, k,
+               last, rank, o, last, rank);
     for (int peer = 0; peer < ranks; peer++) {
         if (peer == rank) {
-            draft_step(&d, WORK, 0, "copy s%d:O%d.%d -> s2:O%d.%d", o + rank, rank, rank, rank, rank);
+            draft_step(&d, WORK, 0, "copy s%d:O%d.%d -> s2:O%d.%d", o + rank, rank, rank, rank,
+                       rank);
             continue;
         }
         draft_step(&d, 1, LOCAL, "send s%d:O%d.%d to %d", o + peer, peer, rank, peer);
@@ -164,27 +173,30 @@ int live_zigzag(void *context, int query_block, int query_part, int key_block, i
     return key <= query;
 }
 
-/* To the previous rank, where a block first meets the ranks that need all of it.  Behind rank 0 only
- * its first half is of use. */
+/* To the previous rank, where a block first meets the ranks that need all of it.  Behind rank 0
+ * only its first half is of use. */
 char *text_zigzag_half(int rank, int ranks)
 {
-    struct draft d = { 0 };
+    struct draft d = {0};
     int to = (rank + ranks - 1) % ranks, from = (rank + 1) % ranks;
 
     head(&d, "zigzag_half", rank, ranks, 1, 2, ranks);
     draft_line(&d, "slot 0 Q in\nslot 1 K in\nslot 2 O out\nslot 3 K view\nslot 4 K view");
     for (int t = 0; t < ranks; t++) {
-        int block = (rank + t) % ranks, coming = (rank + t + 1) % ranks, slot = t ? 3 + (t - 1) % 2 : 1;
+        int block = (rank + t) % ranks, coming = (rank + t + 1) % ranks,
+            slot = t ? 3 + (t - 1) % 2 : 1;
 
         if (t < ranks - 1) {
-            draft_step(&d, t, LOCAL, "send s%d:K%d%s to %d", slot, block, to > block ? ".0" : "", to);
-            draft_step(&d, t, LOCAL, "recv s%d:K%d%s from %d", 3 + t % 2, coming, rank > coming ? ".0" : "",
-                       from);
+            draft_step(&d, t, LOCAL, "send s%d:K%d%s to %d", slot, block, to > block ? ".0" : "",
+                       to);
+            draft_step(&d, t, LOCAL, "recv s%d:K%d%s from %d", 3 + t % 2, coming,
+                       rank > coming ? ".0" : "", from);
         }
         if (block < rank)
             draft_step(&d, WORK, 0, "compute s0:Q%d s%d:K%d.0 -> s2:O%d+", rank, slot, block, rank);
         else if (block > rank)
-            draft_step(&d, WORK, 0, "compute s0:Q%d.1 s%d:K%d -> s2:O%d.1+", rank, slot, block, rank);
+            draft_step(&d, WORK, 0, "compute s0:Q%d.1 s%d:K%d -> s2:O%d.1+", rank, slot, block,
+                       rank);
         else
             draft_step(&d, WORK, 0, "compute s0:Q%d s1:K%d -> s2:O%d", rank, block, rank);
     }
@@ -193,7 +205,7 @@ char *text_zigzag_half(int rank, int ranks)
 
 char *text_chunked(int rank, int ranks)
 {
-    struct draft d = { 0 };
+    struct draft d = {0};
     int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
 
     head(&d, "chunked", rank, ranks, 1, 2, 1);
@@ -204,11 +216,12 @@ char *text_chunked(int rank, int ranks)
 
         for (int chunk = 0; chunk < 2 && t < ranks - 1; chunk++) {
             draft_step(&d, 2 * t + chunk, HOST, "send s%d:K%d.%d to %d", slot, block, chunk, to);
-            draft_step(&d, 2 * t + chunk, HOST, "recv s%d:K%d.%d from %d", 3 + t % 2, coming, chunk, from);
+            draft_step(&d, 2 * t + chunk, HOST, "recv s%d:K%d.%d from %d", 3 + t % 2, coming, chunk,
+                       from);
         }
         for (int chunk = 0; chunk < 2; chunk++)
-            draft_step(&d, WORK, 0, "compute s0:Q%d s%d:K%d.%d -> s2:O%d%s", rank, slot, block, chunk, rank,
-                       t || chunk ? "+" : "");
+            draft_step(&d, WORK, 0, "compute s0:Q%d s%d:K%d.%d -> s2:O%d%s", rank, slot, block,
+                       chunk, rank, t || chunk ? "+" : "");
     }
     return d.text;
 }
