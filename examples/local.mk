@@ -28,4 +28,14 @@ examples_train_libtrain_la_SOURCES = \
 	examples/train/svg.c
 examples_train_libtrain_la_CFLAGS = $(AM_CFLAGS) $(CBLAS_CFLAGS)
 examples_train_libtrain_la_LIBADD = $(CBLAS_LIBS)
+
+bin_PROGRAMS += examples/train/rondo-train
+examples_train_rondo_train_SOURCES = \
+	examples/train/main.c \
+	examples/train/sample.c \
+	examples/train/setup.c \
+	examples/train/train.c \
+	examples/train/trainer.h
+examples_train_rondo_train_CFLAGS = $(AM_CFLAGS) $(CBLAS_CFLAGS)
+examples_train_rondo_train_LDADD = examples/train/libtrain.la librondo.la $(CBLAS_LIBS)
 endif

@@ -115,6 +115,26 @@ static int replace_file(const char *path, const struct span *spans, int count,
     return err ? -1 : 0;
 }
 
+int checkpoint_probe(const char *path, struct problem *problem)
+{
+    char *temporary;
+    struct stat st;
+    int fd, err;
+
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return problem_set(problem, EXIT_FAILED, "cannot save %s: it is not a file", path);
+    if (asprintf(&temporary, "%s.tmp", path) < 0)
+        return problem_set(problem, EXIT_FAILED, "out of memory: saving %s", path);
+    fd = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    err = fd < 0 ? errno : 0;
+    if (fd >= 0) {
+        close(fd);
+        unlink(temporary);
+    }
+    free(temporary);
+    return err ? problem_set(problem, EXIT_FAILED, "cannot save %s: %s", path, strerror(err)) : 0;
+}
+
 static uint64_t checksum(const struct file_header *header, const float *const *arenas)
 {
     uint64_t hash = hash_bytes(HASH_START, header, offsetof(struct file_header, checksum));

@@ -10,7 +10,7 @@
 /* Everything that the next step depends on.  The data's position is (seed, step). */
 struct progress {
     int64_t step;       /* steps done */
-    double seconds;     /* of training behind it */
+    double seconds;     /* of training behind it; 0 with --steps, which do not look at the clock */
     uint64_t seed;
     uint64_t text_hash; /* of the text trained on */
     int64_t tokens;     /* of one sequence */
@@ -25,6 +25,9 @@ struct checkpoint {
 /* Writes beside path, flushes to the disk, then renames: path is the old file or the whole new one,
  * whatever happens.  Local; called on one rank.  0, or -1 with the problem set. */
 int checkpoint_save(const char *path, const struct checkpoint *c, struct problem *problem);
+
+/* Whether a file could be saved there, found out before the training and not after it. */
+int checkpoint_probe(const char *path, struct problem *problem);
 
 /* Reads the file whole and checks it before it changes anything in c. */
 int checkpoint_load(const char *path, const struct checkpoint *c, struct problem *problem);

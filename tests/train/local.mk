@@ -16,6 +16,12 @@ tests_train_test_train_loss_SOURCES = tests/train/test_train_loss.c
 tests_train_test_train_loss_CFLAGS = $(test_cflags)
 tests_train_test_train_loss_LDADD = $(train_test_ldadd)
 
+check_PROGRAMS += tests/train/test_train_model
+tests_train_test_train_model_SOURCES = tests/train/test_train_model.c \
+	tests/train/reference.c tests/train/reference.h
+tests_train_test_train_model_CFLAGS = $(test_cflags)
+tests_train_test_train_model_LDADD = $(train_test_ldadd)
+
 check_PROGRAMS += tests/train/test_train_optimizer
 tests_train_test_train_optimizer_SOURCES = tests/train/test_train_optimizer.c
 tests_train_test_train_optimizer_CFLAGS = $(test_cflags)
@@ -37,3 +43,4 @@ tests_train_test_train_options_CFLAGS = $(test_cflags)
 tests_train_test_train_options_LDADD = $(train_test_ldadd)
 endif
 endif
+dist_check_SCRIPTS += tests/train/train.sh

@@ -182,6 +182,21 @@ static void save_into_no_folder_is_refused(void **state)
     rig_release(&a);
 }
 
+static void probing_finds_out_and_leaves_nothing(void **state)
+{
+    char *path = folder_name(*state, "c");
+    struct problem problem = { 0, "" };
+
+    assert_int_equal(checkpoint_probe(path, &problem), 0);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(folder_name(*state, "c.tmp"), F_OK), -1);
+    assert_int_equal(checkpoint_probe(folder_name(*state, "no/folder"), &problem), -1);
+    check_says(problem.text, "no/folder");
+    problem.exit_code = 0;
+    assert_int_equal(checkpoint_probe(((struct folder *)*state)->path, &problem), -1);
+    check_says(problem.text, "not a file");
+}
+
 /* In a child: writing fails after 600 bytes, as on a full disk. */
 static int save_on_full_disk(void *context)
 {
@@ -270,6 +285,7 @@ int main(void)
         IN_FOLDER(another_model_is_named),
         IN_FOLDER(what_is_no_checkpoint_is_named),
         IN_FOLDER(save_into_no_folder_is_refused),
+        IN_FOLDER(probing_finds_out_and_leaves_nothing),
         IN_FOLDER(failed_save_keeps_the_old_one),
         IN_FOLDER(saving_replaces_the_old_one),
         IN_FOLDER(gradients_follow_their_header),

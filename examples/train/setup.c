@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cblas.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "trainer.h"
+
+double clock_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Ranks of one host share its cores. */
+static void share_cores(const struct parallel *ranks)
+{
+    cpu_set_t cores;
+    int count = 1;
+
+    if (sched_getaffinity(0, sizeof(cores), &cores) == 0)
+        count = CPU_COUNT(&cores);
+    count /= ranks->info.local_size;
+    openblas_set_num_threads(count > 1 ? count : 1);
+}
+
+static int make_arenas(struct trainer *t, struct problem *problem)
+{
+    const struct model_sizes *sizes = &t->options->sizes;
+
+    if (weights_init(&t->w, sizes) || weights_init(&t->g, sizes) || weights_init(&t->m, sizes) ||
+        weights_init(&t->v, sizes))
+        return problem_set(problem, EXIT_FAILED, "out of memory: weights, gradients and moments");
+    return 0;
+}
+
+/* What this rank can find out alone, before any data moves. */
+static void prepare(struct trainer *t, struct problem *problem)
+{
+    const struct options *o = t->options;
+    struct progress first = { 0, 0.0, o->seed, 0, o->tokens };
+
+    if (corpus_read(&t->corpus, o->paths, o->path_count, o->tokens, problem))
+        return;
+    if (make_arenas(t, problem))
+        return;
+    t->baselines = corpus_baselines(&t->corpus);
+    t->progress = first;
+    t->progress.text_hash = hash_bytes(HASH_START, t->corpus.bytes, t->corpus.count);
+    weights_randomise(&t->w, &o->sizes, o->seed);
+    if (o->perturb)
+        weights_perturb(&t->w, o->perturb_seed);
+}
+
+/* Rank 0 reads the file, so that it need not be visible anywhere else. */
+static void load(struct trainer *t, struct problem *problem)
+{
+    const struct options *o = t->options;
+    struct progress found = t->progress;
+    struct checkpoint c = { &o->sizes, &found, &t->w, &t->m, &t->v };
+
+    if (checkpoint_load(o->resume, &c, problem))
+        return;
+    if (found.text_hash != t->progress.text_hash)
+        problem_set(problem, EXIT_FAILED, "checkpoint %s was trained on another text", o->resume);
+    else if (found.seed != o->seed)
+        problem_set(problem, EXIT_FAILED, "checkpoint %s has --seed %llu, here it is %llu",
+                    o->resume, (unsigned long long)found.seed, (unsigned long long)o->seed);
+    else if (found.tokens != o->tokens)
+        problem_set(problem, EXIT_FAILED, "checkpoint %s has --tokens %lld, here it is %lld",
+                    o->resume, (long long)found.tokens, (long long)o->tokens);
+    else
+        t->progress = found;
+}
+
+static int resume(struct trainer *t)
+{
+    struct weights *const arenas[] = { &t->w, &t->m, &t->v };
+    struct problem problem = { 0, "" };
+    rondo_status_t status;
+    int code;
+
+    if (t->ranks.info.rank == 0)
+        load(t, &problem);
+    code = parallel_agree(&t->ranks, &problem);
+    if (code)
+        return code;
+    status = parallel_broadcast(&t->ranks, &t->progress, sizeof(t->progress), 0);
+    for (int i = 0; i < 3 && !status; i++)
+        status = parallel_broadcast(&t->ranks, arenas[i]->arena,
+                                    arenas[i]->count * sizeof(float), 0);
+    return status ? parallel_failed(&t->ranks, "sending the checkpoint", status) : 0;
+}
+
+/* Ranks that would not read the same text are found here, not in a curve that looks odd. */
+static int check_same_text(struct trainer *t)
+{
+    struct problem problem = { 0, "" };
+    rondo_status_t status;
+    int same = 1;
+
+    status = parallel_same(&t->ranks, t->progress.text_hash, &same);
+    if (status)
+        return parallel_failed(&t->ranks, "agreement on the text", status);
+    if (!same)
+        problem_set(&problem, EXIT_FAILED, "rank %d: the ranks read different texts; here %zu bytes",
+                    t->ranks.info.rank, t->corpus.count);
+    return parallel_agree(&t->ranks, &problem);
+}
+
+/* The description's first paragraph; the schedules, step by step, come after it. */
+static void print_plan(const struct trainer *t)
+{
+    size_t needed = 0;
+    char *text, *end;
+
+    if (rondo_plan_describe(t->sequence.plan, NULL, 0, &needed) != RONDO_OK)
+        return;
+    text = malloc(needed);
+    if (text && rondo_plan_describe(t->sequence.plan, text, needed, NULL) == RONDO_OK) {
+        end = strstr(text, "\n\n");
+        if (end)
+            *end = 0;
+        printf("%s\n", text);
+    }
+    free(text);
+}
+
+static void print_start(const struct trainer *t)
+{
+    const struct rondo_comm_info *info = &t->ranks.info;
+
+    printf("rondo-train %s: %d ranks on %d hosts over %s, %zu parameters, %lld tokens a step\n",
+           rondo_version(), info->size, info->hosts, info->transport, t->w.count,
+           (long long)t->sequence.tokens);
+    printf("text: %zu bytes in %d files (%d skipped), the last %zu held out\n",
+           t->corpus.count, t->corpus.files, t->corpus.skipped,
+           t->corpus.count - t->corpus.train_count);
+    print_plan(t);
+    if (t->progress.step > 0)
+        printf("resumed at step %lld\n", (long long)t->progress.step);
+    fflush(stdout);
+}
+
+/* What rank 0 is going to write. */
+static void open_outputs(struct trainer *t, struct problem *problem)
+{
+    const struct options *o = t->options;
+
+    if (o->save && checkpoint_probe(o->save, problem))
+        return;
+    if (o->save_grads && checkpoint_probe(o->save_grads, problem))
+        return;
+    report_open(&t->report, o->csv, o->svg, t->progress.step > 0, problem);
+}
+
+static int finish_setup(struct trainer *t)
+{
+    struct problem problem = { 0, "" };
+
+    if (acts_init(&t->acts, &t->options->sizes, t->sequence.positions, t->sequence.n))
+        problem_set(&problem, EXIT_FAILED, "out of memory: activations of %lld tokens",
+                    (long long)t->sequence.n);
+    else if (t->ranks.info.rank == 0)
+        open_outputs(t, &problem);
+    return parallel_agree(&t->ranks, &problem);
+}
+
+int trainer_init(struct trainer *t, const struct options *options)
+{
+    struct problem problem = { 0, "" };
+    int code;
+
+    t->options = options;
+    t->val_loss = NAN;
+    share_cores(&t->ranks);
+    prepare(t, &problem);
+    code = parallel_agree(&t->ranks, &problem);
+    if (!code)
+        code = check_same_text(t);
+    if (!code)
+        code = sequence_init(&t->sequence, &t->ranks, options, options->tokens, 0);
+    if (!code && options->resume)
+        code = resume(t);
+    if (!code)
+        code = finish_setup(t);
+    if (!code && t->ranks.info.rank == 0)
+        print_start(t);
+    return code;
+}
+
+void trainer_release(struct trainer *t)
+{
+    acts_release(&t->acts);
+    weights_release(&t->w);
+    weights_release(&t->g);
+    weights_release(&t->m);
+    weights_release(&t->v);
+    sequence_release(&t->sequence);
+    corpus_release(&t->corpus);
+}
+
+/* Collective: all ranks hear whether rank 0 could save. */
+int trainer_save(struct trainer *t)
+{
+    const struct options *o = t->options;
+    struct checkpoint c = { &o->sizes, &t->progress, &t->w, &t->m, &t->v };
+    struct problem problem = { 0, "" };
+    int code;
+
+    if (t->ranks.info.rank == 0)
+        checkpoint_save(o->save, &c, &problem);
+    code = parallel_agree(&t->ranks, &problem);
+    if (!code && t->ranks.info.rank == 0)
+        printf("saved %s at step %lld\n", o->save, (long long)t->progress.step);
+    return code;
+}
