@@ -30,11 +30,6 @@ struct ri_engine {
     struct ri_engine_stats stats;
 };
 
-static int is_transfer(const struct ri_step *step)
-{
-    return step->op == RI_SEND || step->op == RI_RECV;
-}
-
 /* ---- making ---- */
 
 static void list_users(struct ri_engine *engine)
@@ -57,10 +52,10 @@ static void list_steps(struct ri_engine *engine)
 
     for (uint32_t turn = 0; turn < s->turns; turn++)
         for (uint32_t i = 0; i < s->step_count; i++)
-            if (is_transfer(&s->steps[i]) && s->steps[i].turn == (int32_t)turn)
+            if (ri_step_moves(&s->steps[i]) && s->steps[i].turn == (int32_t)turn)
                 engine->transfers[engine->transfer_count++] = i;
     for (uint32_t i = 0; i < s->step_count; i++)
-        if (!is_transfer(&s->steps[i]))
+        if (!ri_step_moves(&s->steps[i]))
             engine->works[engine->work_count++] = i;
 }
 
@@ -369,11 +364,11 @@ void ri_engine_where(const struct ri_engine *engine, char *text, size_t bytes, i
     snprintf(text, bytes, "%s: done", s->name);
     for (uint32_t i = 0; i < s->step_count; i++) {
         const struct ri_step *step = &s->steps[i];
-        const struct ri_operand *operand = step->op == RI_RECV ? &step->to[0] : &step->from[0];
+        const struct ri_operand *operand = ri_step_moved(step);
 
         if (engine->state[i] == DONE)
             continue;
-        if (is_transfer(step)) {
+        if (ri_step_moves(step)) {
             *peer = step->peer;
             snprintf(text, bytes, "%s step %u of %u: %s %s%d %s rank %d", s->name, i, s->step_count,
                      ops[step->op], bundles[s->slots[operand->slot].bundle], operand->block,

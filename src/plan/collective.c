@@ -83,7 +83,7 @@ static int list_messages(struct ri_collective *c)
         int send = step->op == RI_SEND;
 
         c->first_xfer[i] = next;
-        c->pieces[i] = send || step->op == RI_RECV ? 0 : 1;
+        c->pieces[i] = !ri_step_moves(step);
         if (c->pieces[i] == 0)
             c->xfers[next++] = (struct ri_xfer){
                 .tag = counts[send * c->place.ranks + step->peer]++, .peer = step->peer,
@@ -171,18 +171,13 @@ void ri_collective_destroy(struct ri_collective *c)
 
 /* ---- one run ---- */
 
-static int is_ours(const struct ri_slot *slot)
-{
-    return slot->kind == RI_OWN || slot->kind == RI_VIEW;
-}
-
 /* Gives each slot its memory; ours grows when it is too small. */
 static int place_slots(struct ri_collective *c, const void *input, void *output)
 {
     size_t used = 0;
 
     for (uint32_t i = 0; i < c->schedule->slot_count; i++)
-        if (is_ours(&c->schedule->slots[i]))
+        if (ri_slot_is_ours(&c->schedule->slots[i]))
             used += slot_bytes(c, &c->schedule->slots[i]);
     if (used > c->memory_bytes) {
         char *memory = ri_device_host.alloc(used);
@@ -197,7 +192,7 @@ static int place_slots(struct ri_collective *c, const void *input, void *output)
     for (uint32_t i = 0; i < c->schedule->slot_count; i++) {
         const struct ri_slot *slot = &c->schedule->slots[i];
 
-        if (is_ours(slot)) {
+        if (ri_slot_is_ours(slot)) {
             c->slots[i] = c->memory + used;
             used += slot_bytes(c, slot);
         } else {
@@ -226,7 +221,7 @@ int ri_collective_start(struct ri_collective *c, const void *input, void *output
 
         if (c->pieces[i] > 0)
             continue;
-        span = operand_memory(c, step->op == RI_SEND ? &step->from[0] : &step->to[0]);
+        span = operand_memory(c, ri_step_moved(step));
         xfer->base = span.base;
         xfer->row_bytes = xfer->row_stride = span.bytes;
         xfer->rows = span.bytes > 0;

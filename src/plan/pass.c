@@ -19,11 +19,6 @@ int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *sc
 
 /* ---- memory of our own slots ---- */
 
-static int is_ours(const struct ri_slot *slot)
-{
-    return slot->kind == RI_OWN || slot->kind == RI_VIEW;
-}
-
 static size_t slot_tensor_bytes(const struct ri_plan *plan, enum ri_tensor tensor)
 {
     size_t bytes = ri_tensor_bytes(&plan->desc, tensor, plan->max_tokens);
@@ -40,7 +35,7 @@ static size_t place_slots(struct ri_pass_state *pass, char *memory)
         const struct ri_slot *slot = &pass->schedule->slots[i];
         const enum ri_tensor *t;
 
-        if (!is_ours(slot))
+        if (!ri_slot_is_ours(slot))
             continue;
         for (t = ri_bundle_tensors(pass->pass, slot->bundle); *t != RI_TENSORS; t++) {
             if (memory)
@@ -158,7 +153,7 @@ static int walk_work(struct ri_pass_state *pass, struct cut *cut)
         }
         pass->pieces[i] = cut->piece_count - pass->first_piece[i];
         if (pass->pieces[i] == 0) /* COPY, MERGE, and a COMPUTE that only empties its target */
-            pass->pieces[i] = step->op == RI_SEND || step->op == RI_RECV ? 0 : 1;
+            pass->pieces[i] = !ri_step_moves(step);
     }
     pass->first_piece[s->step_count] = cut->piece_count;
     return 0;
@@ -187,23 +182,13 @@ static int list_work(struct ri_pass_state *pass)
 
 /* ---- messages ---- */
 
-static const struct ri_operand *moved(const struct ri_step *step)
-{
-    return step->op == RI_SEND ? &step->from[0] : &step->to[0];
-}
-
-static int is_transfer(const struct ri_step *step)
-{
-    return step->op == RI_SEND || step->op == RI_RECV;
-}
-
 /* One message per tensor of the bundle, in bundle order.  counts: [2][ranks] messages so far to and
  * from each rank, so that both ends number them alike. */
 static uint32_t list_step_messages(struct ri_pass_state *pass, uint32_t index, uint32_t *counts,
                                    uint32_t next)
 {
     const struct ri_step *step = &pass->schedule->steps[index];
-    const struct ri_slot *slot = &pass->schedule->slots[moved(step)->slot];
+    const struct ri_slot *slot = &pass->schedule->slots[ri_step_moved(step)->slot];
     const enum ri_tensor *t;
 
     for (t = ri_bundle_tensors(pass->pass, slot->bundle); *t != RI_TENSORS; t++, next++) {
@@ -223,7 +208,7 @@ static uint32_t walk_messages(struct ri_pass_state *pass, uint32_t *counts)
 
     for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
         pass->first_xfer[i] = next;
-        if (is_transfer(&pass->schedule->steps[i]))
+        if (ri_step_moves(&pass->schedule->steps[i]))
             next = list_step_messages(pass, i, counts, next);
     }
     pass->first_xfer[pass->schedule->step_count] = next;
@@ -298,12 +283,12 @@ static void bind_messages(struct ri_pass_state *pass)
     const struct ri_schedule *s = pass->schedule;
 
     for (uint32_t i = 0; i < s->step_count; i++) {
-        const struct ri_operand *operand = moved(&s->steps[i]);
+        const struct ri_operand *operand = ri_step_moved(&s->steps[i]);
         struct ri_xfer *xfer = &pass->xfers[pass->first_xfer[i]];
         const enum ri_tensor *t;
         int64_t tokens;
 
-        if (!is_transfer(&s->steps[i]))
+        if (!ri_step_moves(&s->steps[i]))
             continue;
         tokens = ri_block_tokens(pass->plan, s, operand->block);
         t = ri_bundle_tensors(pass->pass, s->slots[operand->slot].bundle);

@@ -102,7 +102,7 @@ static void bind(struct ri_pass_state *pass, enum ri_tensor tensor, const void *
     for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
         const struct ri_slot *slot = &pass->schedule->slots[i];
 
-        if (slot->kind != RI_OWN && slot->kind != RI_VIEW)
+        if (!ri_slot_is_ours(slot))
             pass->slots[i][tensor] = (void *)(uintptr_t)data;
     }
 }

@@ -60,6 +60,23 @@ struct ri_group {
     int32_t size, index;  /* our place: ranks[index] is this rank */
 };
 
+static inline int ri_step_moves(const struct ri_step *step)
+{
+    return step->op == RI_SEND || step->op == RI_RECV;
+}
+
+/* What a transfer moves. */
+static inline const struct ri_operand *ri_step_moved(const struct ri_step *step)
+{
+    return step->op == RI_SEND ? &step->from[0] : &step->to[0];
+}
+
+/* Memory that the plan provides; the rest is the caller's, or kept from the forward. */
+static inline int ri_slot_is_ours(const struct ri_slot *slot)
+{
+    return slot->kind == RI_OWN || slot->kind == RI_VIEW;
+}
+
 /* ---- building (schedule.c): begin, slots and steps in the order one would tell them, end ---- */
 
 /* host may be NULL: all ranks on one host.  owner[b] = b at first. */
