@@ -14,3 +14,8 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 check-parity: all tests/e2e/parity_compare
 	top_builddir='$(abs_top_builddir)' bash '$(srcdir)/tests/e2e/parity.sh'
 .PHONY: check-parity
+
+dist_check_SCRIPTS += tests/e2e/comm.sh
+noinst_PROGRAMS += tests/e2e/comm_probe
+tests_e2e_comm_probe_SOURCES = tests/e2e/comm_probe.c
+tests_e2e_comm_probe_LDADD = librondo_core.la
