@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 #include <rondo/status.h>
+#include <stdlib.h>
 
+#include "schedule/ring.h"
 #include "tests/schedule/ranks.h"
 
 static const int sizes[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17,
@@ -206,6 +208,118 @@ static void lanes_follow_hosts(void **state)
     ranks_release(&all);
 }
 
+/* Any order of ranks is a group; here the odd ones going up, then the even ones going down. */
+static void order_ranks(int32_t *order, int ranks)
+{
+    int n = 0;
+
+    for (int r = 1; r < ranks; r += 2)
+        order[n++] = r;
+    for (int r = (ranks - 1) / 2 * 2; r >= 0; r -= 2)
+        order[n++] = r;
+}
+
+struct slot_kind {
+    enum ri_bundle bundle;
+    enum ri_slot_kind kind;
+};
+
+static const struct slot_kind forward_slots[] = {
+    {RI_Q, RI_IN}, {RI_K, RI_IN}, {RI_O, RI_OUT}, {RI_K, RI_VIEW}, {RI_K, RI_VIEW},
+};
+static const struct slot_kind backward_slots[] = {
+    {RI_Q, RI_IN},   {RI_K, RI_IN},   {RI_DQ, RI_OUT}, {RI_DK, RI_OUT}, {RI_K, RI_VIEW},
+    {RI_K, RI_VIEW}, {RI_DK, RI_OWN}, {RI_DK, RI_OWN}, {RI_DK, RI_OWN},
+};
+
+/* A ring of its own, over another order of the ranks, of members that bring `each` blocks, from a turn
+ * later than 0. */
+static struct ri_schedule *ring_over(int32_t *order, int index, int ranks, int each, int backward)
+{
+    struct ri_group group = {order, ranks, index};
+    struct ri_ring ring = {.group = &group};
+    int32_t first_block[MAX_RANKS];
+    const struct slot_kind *table = backward ? backward_slots : forward_slots;
+    struct ri_schedule *s;
+    int turn, rank = order[index];
+
+    assert_int_equal(ri_schedule_begin(&s, "ring_over", rank, ranks, NULL), 0);
+    s->owner = realloc(s->owner, (size_t)(ranks * each) * sizeof(*s->owner));
+    assert_non_null(s->owner);
+    s->blocks = ranks * each;
+    for (int b = 0; b < ranks * each; b++)
+        s->owner[b] = b / each;
+    for (int i = 0; i < ranks; i++)
+        first_block[i] = order[i] * each;
+    ring.first_block = first_block;
+    ring.query = (struct ri_operand){0, rank * each, (uint16_t)each, 0, 1};
+    ring.key = (struct ri_operand){each, rank * each, (uint16_t)each, 0, 1};
+    ring.query_side = (struct ri_operand){2 * each, rank * each, (uint16_t)each, 0, 1};
+    ring.key_side = (struct ri_operand){3 * each, rank * each, (uint16_t)each, 0, 1};
+    ring.landing = (backward ? 4 : 3) * each;
+    ring.sums = 6 * each;
+    for (int i = 0; i < (backward ? 9 : 5) * each; i++)
+        ri_schedule_slot(s, table[i / each].bundle, table[i / each].kind, 1);
+    turn = backward ? ri_ring_kv_grad(s, &ring, 7) : ri_ring_forward(s, &ring, 7);
+    assert_int_equal(ri_schedule_end(&s), 0);
+    assert_true(ranks == 1 || (int)s->turns == turn);
+    return s;
+}
+
+static void rings_run_over_any_group(void **state)
+{
+    for (int ranks = 1; ranks <= 9; ranks++) {
+        for (int each = 1; each <= 2; each++) {
+            for (int backward = 0; backward <= 1; backward++) {
+                struct ranks all = {.count = ranks};
+                int32_t order[MAX_RANKS];
+
+                order_ranks(order, ranks);
+                for (int i = 0; i < ranks; i++)
+                    all.s[order[i]] = ring_over(order, i, ranks, each, backward);
+                ranks_accept(&all, RI_GOAL_ATTENTION);
+                ranks_release(&all);
+            }
+        }
+    }
+}
+
+/* The first error while building is the one that end returns, and nothing is left. */
+static void building_errors_come_at_the_end(void **state)
+{
+    struct ri_schedule *s;
+
+    assert_int_equal(ri_schedule_begin(&s, "bad", 0, 2, NULL), 0);
+    assert_int_equal(ri_schedule_slot(s, RI_K, RI_IN, 0), -1);
+    assert_int_equal(ri_schedule_slot(s, RI_K, RI_IN, 1), -1);
+    ri_schedule_send(s, ri_operand(s, 0, 0), 1, 0);
+    assert_int_equal(ri_schedule_end(&s), RONDO_ERR_ARGUMENT);
+    assert_null(s);
+    ri_schedule_destroy(NULL);
+}
+
+/* Slots of ours that no step uses go, and the others move up; the caller's keep their numbers. */
+static void unused_slots_are_dropped(void **state)
+{
+    struct ri_schedule *s;
+
+    assert_int_equal(ri_schedule_begin(&s, "gaps", 0, 2, NULL), 0);
+    assert_int_equal(ri_schedule_slot(s, RI_Q, RI_IN, 1), 0);
+    assert_int_equal(ri_schedule_slot(s, RI_K, RI_IN, 1), 1);
+    for (int i = 2; i < 6; i++)
+        assert_int_equal(ri_schedule_slot(s, RI_K, RI_VIEW, 1), i);
+    ri_schedule_recv(s, ri_operand(s, 5, 1), 1, 0);
+    ri_schedule_recv(s, ri_operand(s, 3, 1), 1, 0);
+    ri_schedule_send(s, ri_operand(s, 1, 0), 1, 0);
+    assert_int_equal(ri_schedule_end(&s), 0);
+    assert_int_equal(s->slot_count, 4);
+    assert_int_equal(s->steps[0].to[0].slot, 3);
+    assert_int_equal(s->steps[1].to[0].slot, 2);
+    assert_int_equal(s->steps[2].from[0].slot, 1);
+    assert_int_equal(s->slots[0].bundle, RI_Q);
+    ri_schedule_destroy(s);
+}
+
 static void table_names_every_builder(void **state)
 {
     int count = 0;
@@ -246,6 +360,9 @@ int main(void)
         cmocka_unit_test(broadcast_is_proved_from_every_root),
         cmocka_unit_test(barrier_is_proved),
         cmocka_unit_test(lanes_follow_hosts),
+        cmocka_unit_test(rings_run_over_any_group),
+        cmocka_unit_test(building_errors_come_at_the_end),
+        cmocka_unit_test(unused_slots_are_dropped),
         cmocka_unit_test(table_names_every_builder),
         cmocka_unit_test(refuses_ranks_out_of_range),
     };
