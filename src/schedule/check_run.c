@@ -38,7 +38,7 @@ static void order_stream(struct ri_check_rank *r, int stream, int one_stream, ui
     for (uint32_t i = 0; i < s->step_count; i++) {
         uint32_t at = count;
 
-        if (!ri_is_transfer(&s->steps[i]) || (!one_stream && s->steps[i].lane != stream))
+        if (!ri_step_moves(&s->steps[i]) || (!one_stream && s->steps[i].lane != stream))
             continue;
         for (; at > first && s->steps[r->order[at - 1]].turn > s->steps[i].turn; at--)
             r->order[at] = r->order[at - 1];
@@ -138,7 +138,7 @@ static int advance_work(struct ri_checker *c, struct ri_check_rank *r, int *move
     uint32_t step = r->next_work;
     int err;
 
-    while (step < r->s->step_count && ri_is_transfer(&r->s->steps[step]))
+    while (step < r->s->step_count && ri_step_moves(&r->s->steps[step]))
         step++;
     r->next_work = step;
     if (step == r->s->step_count || !is_ready(r, step))

@@ -218,7 +218,7 @@ static int derive_step(struct derivation *d, uint32_t i)
         err = write_operand(d, i, k);
     if (!err && step->deps > 1)
         qsort(d->s->deps + step->first_dep, step->deps, sizeof(*d->s->deps), by_number);
-    if (ri_is_transfer(step) && (uint32_t)step->turn >= d->s->turns)
+    if (ri_step_moves(step) && (uint32_t)step->turn >= d->s->turns)
         d->s->turns = (uint32_t)step->turn + 1;
     return err;
 }

@@ -29,11 +29,6 @@ extern const char *const ri_kind_names[];   /* [enum ri_slot_kind] */
 /* Makes room for one element more; returns the array, moved or not, or NULL (the old one stays). */
 void *ri_grow(void *array, uint32_t *room, uint32_t count, size_t element_bytes);
 
-static inline int ri_is_transfer(const struct ri_step *step)
-{
-    return step->op == RI_SEND || step->op == RI_RECV;
-}
-
 /* Operands of a step in the order from[0], from[1], to[0], to[1]; the first two are read. */
 enum { RI_OPERANDS = 4, RI_FIRST_WRITE = 2 };
 

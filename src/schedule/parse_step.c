@@ -119,7 +119,7 @@ static int read_work(struct parser *p, struct ri_step *step, struct written *w, 
 {
     int err;
 
-    if (ri_is_transfer(step))
+    if (ri_step_moves(step))
         return read_transfer(p, step, w, rest);
     if (step->op == RI_MERGE) {
         struct token token = ri_parse_token(p);
@@ -163,7 +163,7 @@ static int read_turn(struct parser *p, struct token turn, struct token lane, str
 {
     int found = ri_parse_find(lane, ri_lane_names, RI_LANES);
 
-    if (!ri_is_transfer(step)) {
+    if (!ri_step_moves(step)) {
         if (!ri_parse_is(turn, ".") || !ri_parse_is(lane, "."))
             return ri_parse_fault(p, ri_parse_is(turn, ".") ? lane : turn,
                                   "'.' is wanted here: no transfer");

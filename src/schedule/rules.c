@@ -225,7 +225,7 @@ static int step_rules(const struct ri_schedule *s, uint32_t i)
         return err;
     if (step->op == RI_COMPUTE)
         return compute_rules(s, i);
-    return ri_is_transfer(step) ? transfer_rules(s, i) : move_rules(s, i);
+    return ri_step_moves(step) ? transfer_rules(s, i) : move_rules(s, i);
 }
 
 int ri_schedule_rules(const struct ri_schedule *s)
@@ -244,7 +244,7 @@ static int lane_order(const struct ri_schedule *s)
     for (uint32_t i = 0; i < s->step_count; i++) {
         const struct ri_step *step = &s->steps[i];
 
-        if (!ri_is_transfer(step))
+        if (!ri_step_moves(step))
             continue;
         if (step->turn < last[step->lane])
             return ri_step_fault(s, i, "comes after turn %d in lane %s", (int)last[step->lane],
@@ -268,12 +268,12 @@ int ri_schedule_turn_rules(const struct ri_schedule *s)
 
         for (uint32_t d = 0; d < step->deps; d++) {
             uint32_t before = s->deps[step->first_dep + d];
-            uint32_t last = ri_is_transfer(&s->steps[before]) ? before + 1 : after[before];
+            uint32_t last = ri_step_moves(&s->steps[before]) ? before + 1 : after[before];
 
             if (last && (!after[i] || s->steps[last - 1].turn > s->steps[after[i] - 1].turn))
                 after[i] = last;
         }
-        if (after[i] && ri_is_transfer(step) && s->steps[after[i] - 1].turn >= step->turn)
+        if (after[i] && ri_step_moves(step) && s->steps[after[i] - 1].turn >= step->turn)
             err = ri_step_fault(s, i, "depends on step %u of turn %d", (unsigned)after[i] - 1,
                                 (int)s->steps[after[i] - 1].turn);
     }

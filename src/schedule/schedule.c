@@ -46,7 +46,7 @@ int ri_step_fault(const struct ri_schedule *s, uint32_t index, const char *forma
     va_start(args, format);
     vsnprintf(reason, sizeof(reason), format, args);
     va_end(args);
-    if (ri_is_transfer(step))
+    if (ri_step_moves(step))
         snprintf(turn, sizeof(turn), " turn %d", (int)step->turn);
     return ri_error(RONDO_ERR_ARGUMENT, "%s rank %d step %u %s%s: %s", s->name, (int)s->rank,
                     (unsigned)index, step->op <= RI_MERGE ? ri_op_names[step->op] : "?", turn,

@@ -102,7 +102,7 @@ static void put_step(struct text *t, const struct ri_schedule *s, uint32_t i)
              step->op != RI_MERGE          ? ""
              : step->merge == RI_MERGE_LSE ? " lse"
                                            : " sum");
-    if (ri_is_transfer(step))
+    if (ri_step_moves(step))
         put(t, "%3u %3d %-5s %-9s ", (unsigned)i, (int)step->turn, ri_lane_names[step->lane], name);
     else
         put(t, "%3u   . .     %-9s ", (unsigned)i, name);
