@@ -185,7 +185,7 @@ static int messages_done(const struct ri_program *program, uint32_t step)
 {
     for (uint32_t i = program->first_xfer[step]; i < program->first_xfer[step + 1]; i++) {
         if (program->xfers[i].state == RI_XFER_FAILED)
-            return program->xfers[i].status;
+            return ri_error(program->xfers[i].status, "%s", program->xfers[i].why);
         if (program->xfers[i].state != RI_XFER_DONE)
             return 0;
     }

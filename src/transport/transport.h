@@ -17,6 +17,7 @@ enum { RI_TRANSPORT_LANES = 2, RI_TRANSPORT_RANKS_MAX = 1 << 15 };
  * until state is DONE or FAILED.  Both ends give equal tags and equal sizes (rows may be cut otherwise);
  * tags are never reused between two ranks of one transport object and in one direction while a message
  * with that tag is in flight. */
+enum { RI_XFER_WHY_BYTES = 160 };
 enum ri_xfer_state { RI_XFER_IDLE, RI_XFER_POSTED, RI_XFER_DONE, RI_XFER_FAILED };
 
 struct ri_xfer {
@@ -27,6 +28,7 @@ struct ri_xfer {
     uint8_t send, lane;
     uint8_t state;          /* enum ri_xfer_state; written by the transport */
     int status;             /* why it FAILED: RONDO_ERR_* */
+    char why[RI_XFER_WHY_BYTES]; /* the same in words: others may fail before anyone asks */
     uint64_t moved_bytes;   /* what really came or went; set at completion */
     struct ri_xfer *next;   /* the transport's while posted */
     void *handle;           /* the transport's while posted */

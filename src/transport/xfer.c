@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/xfer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -105,5 +106,6 @@ void ri_xfer_failed(struct ri_xfer *xfer, int status)
     xfer->handle = NULL;
     xfer->moved_bytes = 0;
     xfer->status = status;
+    snprintf(xfer->why, sizeof(xfer->why), "%s", rondo_last_error());
     xfer->state = RI_XFER_FAILED;
 }

@@ -19,7 +19,8 @@ static inline int ri_xfer_contiguous(const struct ri_xfer *xfer)
     return xfer->rows <= 1 || xfer->row_stride == xfer->row_bytes;
 }
 
-/* End a message: DONE, counted on its lane; or FAILED for the reason `status`. */
+/* End a message: DONE, counted on its lane; or FAILED for the reason `status`, of which
+ * rondo_last_error() says more. */
 void ri_xfer_done(struct ri_transport *transport, struct ri_xfer *xfer);
 void ri_xfer_failed(struct ri_xfer *xfer, int status);
 

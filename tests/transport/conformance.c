@@ -173,7 +173,7 @@ static void keeps_k_v_and_gradient_apart(void **state)
 /* Every rank sends before anybody receives (ring-attention-pytorch PR 9). */
 static void turn_ring(struct bench *bench, size_t bytes, char *const *out, char *const *in)
 {
-    struct ri_xfer xfers[2 * BENCH_RANKS_MAX];
+    struct ri_xfer xfers[2 * BENCH_RANKS_MAX] = { { .peer = 0 } };
     int ranks = bench->ranks;
 
     for (int r = 0; r < ranks; r++) {
