@@ -62,7 +62,7 @@ static int allocate_slots(struct ri_pass_state *pass)
 
 static int64_t macs_per_pair(const struct ri_plan *plan)
 {
-    return plan->desc.batch * plan->desc.q_heads * (plan->desc.qk_dim + plan->desc.v_dim);
+    return plan->desc.batch * plan->desc.q_heads * ((int64_t)plan->desc.qk_dim + plan->desc.v_dim);
 }
 
 static int64_t rows_per_piece(const struct ri_plan *plan, const rondo_tile_t *tile)
