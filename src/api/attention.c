@@ -53,8 +53,8 @@ static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_atte
     if (!desc)
         return ri_error(RONDO_ERR_ARGUMENT, "desc is NULL");
     if (desc->struct_bytes != sizeof(*desc))
-        return ri_error(RONDO_ERR_ARGUMENT, "desc.struct_bytes is %zu, not %zu: start from "
-                        "RONDO_ATTENTION_DESC_INIT", desc->struct_bytes, sizeof(*desc));
+        return ri_error(RONDO_ERR_ARGUMENT, "desc.struct_bytes is %zu, not %zu: "
+                        "start from RONDO_ATTENTION_DESC_INIT", desc->struct_bytes, sizeof(*desc));
     if (layout->ranks != comm->size)
         return ri_error(RONDO_ERR_ARGUMENT, "layout is for %d ranks, the communicator has %d",
                         layout->ranks, comm->size);
@@ -65,7 +65,8 @@ static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_atte
         return ri_error(RONDO_ERR_ARGUMENT, "mask is %d; use RONDO_MASK_FULL or RONDO_MASK_CAUSAL",
                         (int)desc->mask);
     if (!isfinite(desc->scale))
-        return ri_error(RONDO_ERR_ARGUMENT, "scale is not finite");
+        return ri_error(RONDO_ERR_ARGUMENT, "scale is %g; use a finite one, or 0 (1 / sqrt(qk_dim))",
+                        (double)desc->scale);
     return check_sizes(desc, layout);
 }
 
@@ -78,8 +79,8 @@ static int check_options(const rondo_plan_options_t *options, struct ri_choice *
     if (!options)
         options = &none;
     if (options->struct_bytes != sizeof(*options))
-        return ri_error(RONDO_ERR_ARGUMENT, "options.struct_bytes is %zu, not %zu: start from "
-                        "RONDO_PLAN_OPTIONS_INIT", options->struct_bytes, sizeof(*options));
+        return ri_error(RONDO_ERR_ARGUMENT, "options.struct_bytes is %zu, not %zu: "
+                        "start from RONDO_PLAN_OPTIONS_INIT", options->struct_bytes, sizeof(*options));
     name = options->kernel_name ? options->kernel_name : "flash";
     *kernel = options->kernel ? options->kernel : rondo_kernel_find(name);
     if (!*kernel)
@@ -292,8 +293,11 @@ rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats)
 {
     if (!plan)
         return ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
-    if (!stats || stats->struct_bytes != sizeof(*stats))
-        return ri_error(RONDO_ERR_ARGUMENT, "stats is NULL or not from RONDO_PLAN_STATS_INIT");
+    if (!stats)
+        return ri_error(RONDO_ERR_ARGUMENT, "stats is NULL");
+    if (stats->struct_bytes != sizeof(*stats))
+        return ri_error(RONDO_ERR_ARGUMENT, "stats.struct_bytes is %zu, not %zu: "
+                        "start from RONDO_PLAN_STATS_INIT", stats->struct_bytes, sizeof(*stats));
     *stats = (rondo_plan_stats_t)RONDO_PLAN_STATS_INIT;
     stats->forwards = plan->plan->calls[RI_FORWARD];
     stats->backwards = plan->plan->calls[RI_BACKWARD];

@@ -111,7 +111,8 @@ rondo_status_t rondo_all_reduce(rondo_comm_t comm, const void *data, void *resul
     if (__builtin_mul_overflow(count, call.element_bytes, &bytes) || bytes > SIZE_MAX / 4)
         return ri_error(RONDO_ERR_ARGUMENT, "count is %zu: too many bytes", count);
     if (count > 0 && (!data || !result))
-        return ri_error(RONDO_ERR_ARGUMENT, "%s is NULL", data ? "result" : "data");
+        return ri_error(RONDO_ERR_ARGUMENT, "%s is NULL, and count is %zu",
+                        data ? "result" : "data", count);
     if (count > 0 && overlaps(data, result, bytes))
         return ri_error(RONDO_ERR_ARGUMENT, "data and result overlap; they may be equal or apart");
     return start(comm, &comm->collectives->all_reduce, &call, request);
@@ -129,7 +130,7 @@ rondo_status_t rondo_broadcast(rondo_comm_t comm, void *buffer, size_t bytes, in
     if (root < 0 || root >= comm->size)
         return ri_error(RONDO_ERR_ARGUMENT, "root is %d; ranks are 0 to %d", root, comm->size - 1);
     if (bytes > 0 && !buffer)
-        return ri_error(RONDO_ERR_ARGUMENT, "buffer is NULL");
+        return ri_error(RONDO_ERR_ARGUMENT, "buffer is NULL, and bytes is %zu", bytes);
     return start(comm, &comm->collectives->broadcast[root], &call, request);
 }
 
