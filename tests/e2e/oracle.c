@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 double next_uniform(uint64_t *state)
 {
@@ -98,11 +99,23 @@ static void gradient_row(const struct problem *p, const struct row *r, const dou
     }
 }
 
-static void solve(struct problem *p)
+static void clear(struct problem *p)
+{
+    size_t rows = (size_t)(p->batch * p->tokens), q = (size_t)p->q_heads, kv = (size_t)p->kv_heads;
+    size_t qk = (size_t)p->qk_dim, v = (size_t)p->v_dim;
+
+    memset(p->o, 0, rows * q * v * sizeof(double));
+    memset(p->dq, 0, rows * q * qk * sizeof(double));
+    memset(p->dk, 0, rows * kv * qk * sizeof(double));
+    memset(p->dv, 0, rows * kv * v * sizeof(double));
+}
+
+void problem_solve(struct problem *p)
 {
     int group = p->q_heads / p->kv_heads;
     double *prob = allocate(p->tokens, sizeof(*prob));
 
+    clear(p);
     for (int64_t b = 0; b < p->batch; b++) {
         for (int64_t i = 0; i < p->tokens; i++) {
             for (int h = 0; h < p->q_heads; h++) {
@@ -140,7 +153,7 @@ void problem_init(struct problem *p, uint64_t seed)
     p->dq = allocate(rows * p->q_heads * p->qk_dim, sizeof(double));
     p->dk = allocate(rows * p->kv_heads * p->qk_dim, sizeof(double));
     p->dv = allocate(rows * p->kv_heads * p->v_dim, sizeof(double));
-    solve(p);
+    problem_solve(p);
 }
 
 void problem_release(struct problem *p)

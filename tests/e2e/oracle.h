@@ -16,6 +16,8 @@ struct problem {
 
 /* Fills inputs from the seed and computes the answers.  Exits when out of memory. */
 void problem_init(struct problem *p, uint64_t seed);
+/* Computes the answers again, after inputs were changed. */
+void problem_solve(struct problem *p);
 void problem_release(struct problem *p);
 
 /* The next number of a small generator: uniform in (0, 1), and normal with unit variance. */
