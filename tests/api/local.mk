@@ -10,3 +10,18 @@ installcheck-local:
 dist_check_SCRIPTS += tests/api/man_options.sh
 dist_check_SCRIPTS += tests/api/readme_runs.sh
 dist_check_SCRIPTS += tests/api/rondo_ring.sh
+
+if HAVE_CMOCKA
+api_shard = tests/api/shard.c tests/api/shard.h tests/e2e/oracle.c tests/e2e/oracle.h \
+	tests/ranks.c tests/ranks.h
+
+check_PROGRAMS += tests/api/test_refuse
+tests_api_test_refuse_SOURCES = tests/api/test_refuse.c $(api_shard)
+tests_api_test_refuse_CFLAGS = $(test_cflags)
+tests_api_test_refuse_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_start
+tests_api_test_start_SOURCES = tests/api/test_start.c $(api_shard)
+tests_api_test_start_CFLAGS = $(test_cflags)
+tests_api_test_start_LDADD = $(test_ldadd)
+endif
