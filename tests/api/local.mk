@@ -24,4 +24,9 @@ check_PROGRAMS += tests/api/test_start
 tests_api_test_start_SOURCES = tests/api/test_start.c $(api_shard)
 tests_api_test_start_CFLAGS = $(test_cflags)
 tests_api_test_start_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_collectives
+tests_api_test_collectives_SOURCES = tests/api/test_collectives.c $(api_shard)
+tests_api_test_collectives_CFLAGS = $(test_cflags)
+tests_api_test_collectives_LDADD = $(test_ldadd)
 endif
