@@ -34,4 +34,9 @@ check_PROGRAMS += tests/api/test_trouble
 tests_api_test_trouble_SOURCES = tests/api/test_trouble.c $(api_shard)
 tests_api_test_trouble_CFLAGS = $(test_cflags)
 tests_api_test_trouble_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_repeat
+tests_api_test_repeat_SOURCES = tests/api/test_repeat.c $(api_shard)
+tests_api_test_repeat_CFLAGS = $(test_cflags)
+tests_api_test_repeat_LDADD = $(test_ldadd)
 endif
