@@ -39,4 +39,14 @@ check_PROGRAMS += tests/api/test_repeat
 tests_api_test_repeat_SOURCES = tests/api/test_repeat.c $(api_shard)
 tests_api_test_repeat_CFLAGS = $(test_cflags)
 tests_api_test_repeat_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_attention
+tests_api_test_attention_SOURCES = tests/api/test_attention.c $(api_shard)
+tests_api_test_attention_CFLAGS = $(test_cflags)
+tests_api_test_attention_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_plan
+tests_api_test_plan_SOURCES = tests/api/test_plan.c $(api_shard)
+tests_api_test_plan_CFLAGS = $(test_cflags)
+tests_api_test_plan_LDADD = $(test_ldadd)
 endif
