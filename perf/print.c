@@ -39,6 +39,22 @@ int perf_report_open(struct perf_report *report, const struct perf_options *opti
     return 0;
 }
 
+void perf_report_text(struct perf_report *report, const char *key, const char *text)
+{
+    for (const char *line = text; *line;) {
+        int length = (int)strcspn(line, "\n");
+
+        printf("# %s: %.*s\n", key, length, line);
+        line += length + (line[length] == '\n');
+    }
+    if (report->json) {
+        fprintf(report->json, "%s\n  ", report->headers++ ? "," : "");
+        json_string(report->json, key);
+        fputc(':', report->json);
+        json_string(report->json, text);
+    }
+}
+
 void perf_report_header(struct perf_report *report, const char *key, const char *format, ...)
 {
     char text[512];
@@ -47,13 +63,7 @@ void perf_report_header(struct perf_report *report, const char *key, const char 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    printf("# %s: %s\n", key, text);
-    if (report->json) {
-        fprintf(report->json, "%s\n  ", report->headers++ ? "," : "");
-        json_string(report->json, key);
-        fputc(':', report->json);
-        json_string(report->json, text);
-    }
+    perf_report_text(report, key, text);
 }
 
 static int is_shown(const struct perf_report *report, const struct perf_column *column)

@@ -33,6 +33,9 @@ int perf_report_open(struct perf_report *report, const struct perf_options *opti
 void perf_report_header(struct perf_report *report, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for a text of several lines: one "# key: line" each, and one string in the JSON. */
+void perf_report_text(struct perf_report *report, const char *key, const char *text);
+
 /* values: one for each column, in their order; NAN: there is none. */
 void perf_report_row(struct perf_report *report, const double *values);
 

@@ -134,13 +134,10 @@ static int measure(struct bench *bench, struct ring_run *run)
 
 static void print_plan(struct bench *bench, const struct ring_run *run)
 {
-    char text[8192], *rest = text, *line;
+    char text[8192];
 
-    if (!bench->options.full || rondo_plan_describe(run->plan, text, sizeof(text), NULL))
-        return;
-    while ((line = strsep(&rest, "\n")))
-        if (*line)
-            perf_report_header(&bench->report, "plan", "%s", line);
+    if (bench->options.full && !rondo_plan_describe(run->plan, text, sizeof(text), NULL))
+        perf_report_text(&bench->report, "plan", text);
 }
 
 static int run_size(struct bench *bench, size_t bytes, int first)
