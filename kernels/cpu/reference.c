@@ -70,7 +70,7 @@ static void forward_row(const rondo_kernel_forward_t *a, const rondo_tile_t *til
         p[j] = s->scale * dot(q, ri_tensor_row(&a->k, b, tile->k_first + j, kv_head), s->qk_dim);
         m = p[j] <= m ? m : p[j]; /* a NaN stays */
     }
-    if (m == -INFINITY)
+    if ((float)m == -INFINITY) /* no lse could say more of it */
         return;
     memset(o_i, 0, (size_t)s->v_dim * sizeof *o_i);
     for (int64_t j = keys.first; j < keys.end; j++) {

@@ -51,6 +51,7 @@ void empty_rows_stay(void **kernel);
 void hugely_negative_scores_count(void **kernel);
 void large_scores_do_not_overflow(void **kernel);
 void scores_in_and_out_of_range(void **kernel);
+void scores_of_minus_infinity_weigh_nothing(void **kernel);
 void seen_nan_is_reported(void **kernel);
 void rows_without_lse_add_nothing(void **kernel);
 void two_runs_give_the_same_bits(void **kernel);

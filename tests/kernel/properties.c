@@ -267,6 +267,31 @@ void scores_in_and_out_of_range(void **kernel)
     }
 }
 
+/* Products that overflow to -inf weigh nothing, and where no other is seen the row stays empty. */
+void scores_of_minus_infinity_weigh_nothing(void **kernel)
+{
+    rondo_tile_t tile = tile_causal(0, 100, 0, 110);
+    struct problem *p = problem_create(narrow, 0.2f, &tile, 1, STRIDES_PACKED, 13);
+
+    spoil(&p->q, 0, 100, -1e30f);
+    spoil(&p->k, 0, 110, 1e30f);
+    spoil(&p->k, 70, 71, 0);
+    spoil(&p->k, 80, 81, 0);
+    run_forward(*kernel, p, &tile, 1);
+    for (int64_t t = 0; t < 100; t++) {
+        float lse = *box_at(&p->lse, 0, t, 1), o = box_at(&p->o, 0, t, 1)[3];
+        float first = box_at(&p->v, 0, 70, 0)[3], second = box_at(&p->v, 0, 80, 0)[3];
+
+        if (t < 70)
+            assert_true(lse == -INFINITY && o == 0);
+        else if (t < 80)
+            assert_true(lse == 0 && o == first);
+        else
+            assert_true(fabsf(lse - (float)M_LN2) < 1e-6f && fabsf(o - (first + second) / 2) < 1e-6f);
+    }
+    problem_destroy(p);
+}
+
 /* A NaN that a row does see must not be lost on the way. */
 void seen_nan_is_reported(void **kernel)
 {

@@ -29,6 +29,7 @@ static const struct {
     {"hugely negative scores count", hugely_negative_scores_count},
     {"large scores do not overflow", large_scores_do_not_overflow},
     {"scores in and out of range", scores_in_and_out_of_range},
+    {"scores of -inf weigh nothing", scores_of_minus_infinity_weigh_nothing},
     {"seen NaN is reported", seen_nan_is_reported},
     {"rows without lse add nothing", rows_without_lse_add_nothing},
     {"two runs give the same bits", two_runs_give_the_same_bits},
