@@ -2,8 +2,6 @@
 /* Attention in blocks, in fp32: the choice of inner loops, and what forward and backward share. */
 #include "kernels/cpu/flash.h"
 
-#include <string.h>
-
 const struct ri_flash_ops *const ri_flash_variants[] = {
 #if defined(__x86_64__)
     &ri_flash_avx512,
@@ -39,16 +37,6 @@ struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int 
     band.first = ri_flash_max(0, band.lo);
     band.end = ri_flash_min(queries, (int64_t)keys + band.hi);
     return band;
-}
-
-void ri_flash_copy(float *dst, int row, const float *src, int64_t stride, int count, int dim,
-                   float factor)
-{
-    for (int i = 0; i < count; i++, dst += row, src += stride) {
-        for (int d = 0; d < dim; d++)
-            dst[d] = factor * src[d];
-        memset(dst + dim, 0, (size_t)(row - dim) * sizeof *dst);
-    }
 }
 
 /* Sixteen keys at a time: more rows a stride of a power of two apart would fall on one cache set. */

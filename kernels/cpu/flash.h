@@ -41,6 +41,14 @@ struct ri_flash_ops {
     /* p [rows][RI_FLASH_KEYS] holds scores in base 2 and becomes 2^(p - lse); dp becomes
      * p * (dp - delta).  Rows with lse == +inf become zero whatever they held. */
     void (*gradients)(float *p, float *dp, const float *lse, const float *delta, int rows);
+
+    /* Into the workspace: dst[i][d] = factor * src[i][d] for d < dim, and zero up to row. */
+    void (*scale_rows)(float *dst, int row, const float *src, int64_t stride, int count, int dim,
+                       float factor);
+
+    /* Out of it: acc[i][d] += factor * src[i][d]. */
+    void (*add_rows)(float *acc, int64_t stride, const float *src, int row, int count, int dim,
+                     float factor);
 };
 
 extern const struct ri_flash_ops ri_flash_avx512;
@@ -97,10 +105,6 @@ static inline int ri_flash_panel(const rondo_kernel_shape_t *shape, int most)
 
     return blocks < most / RI_FLASH_KEYS ? (int)blocks * RI_FLASH_KEYS : most;
 }
-
-/* dst[i][d] = factor * src[i][d] for d < dim, and zero up to row. */
-void ri_flash_copy(float *dst, int row, const float *src, int64_t stride, int count, int dim,
-                   float factor);
 
 /* dst[block][d][RI_FLASH_KEYS] from src[key][d], zero behind the last key. */
 void ri_flash_transpose(float *dst, const float *src, int64_t stride, int count, int dim);

@@ -40,6 +40,14 @@ static int supported(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-const struct ri_flash_ops ri_flash_avx2 = {"avx2", supported, gemm, softmax, gradients};
+const struct ri_flash_ops ri_flash_avx2 = {
+    .name = "avx2",
+    .supported = supported,
+    .gemm = gemm,
+    .softmax = softmax,
+    .gradients = gradients,
+    .scale_rows = scale_rows,
+    .add_rows = add_rows,
+};
 
 #endif

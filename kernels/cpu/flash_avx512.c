@@ -34,6 +34,14 @@ static int supported(void)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
 }
 
-const struct ri_flash_ops ri_flash_avx512 = {"avx512", supported, gemm, softmax, gradients};
+const struct ri_flash_ops ri_flash_avx512 = {
+    .name = "avx512",
+    .supported = supported,
+    .gemm = gemm,
+    .softmax = softmax,
+    .gradients = gradients,
+    .scale_rows = scale_rows,
+    .add_rows = add_rows,
+};
 
 #endif

@@ -148,10 +148,10 @@ static void load_queries(const struct place *at, int64_t query, int rows, int h)
     const rondo_kernel_shape_t *shape = a->shape;
     const struct space *w = &at->w;
 
-    ri_flash_copy(w->q, w->k_row, ri_tensor_row(&a->q, at->b, query, h), a->q.token_stride, rows,
-                  shape->qk_dim, (float)(shape->scale * M_LOG2E));
-    ri_flash_copy(w->d_o, w->v_row, ri_tensor_row(&a->d_o, at->b, query, h), a->d_o.token_stride, rows,
-                  shape->v_dim, 1);
+    at->ops->scale_rows(w->q, w->k_row, ri_tensor_row(&a->q, at->b, query, h), a->q.token_stride,
+                        rows, shape->qk_dim, (float)(shape->scale * M_LOG2E));
+    at->ops->scale_rows(w->d_o, w->v_row, ri_tensor_row(&a->d_o, at->b, query, h),
+                        a->d_o.token_stride, rows, shape->v_dim, 1);
     memset(w->dq, 0, (size_t)rows * (size_t)w->k_row * sizeof *w->dq);
     for (int i = 0; i < rows; i++) {
         float lse = *ri_tensor_row(&a->lse, at->b, query + i, h);
@@ -163,14 +163,6 @@ static void load_queries(const struct place *at, int64_t query, int rows, int h)
             memset(w->d_o + (int64_t)i * w->v_row, 0, (size_t)w->v_row * sizeof *w->d_o);
         }
     }
-}
-
-/* acc[count][dim] += factor * x */
-static void add_rows(float *acc, int64_t stride, const float *x, int row, int count, int dim, float factor)
-{
-    for (int i = 0; i < count; i++, acc += stride, x += row)
-        for (int d = 0; d < dim; d++)
-            acc[d] += factor * x[d];
 }
 
 /* Queries first <= i < first + rows of the tile, head h, over the panel. */
@@ -190,8 +182,8 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
     }
     for (int i = 0; i < rows; i++)
         if (w->lse[i] != INFINITY)
-            add_rows(ri_tensor_row(&a->dq, at->b, query + i, h), 0, w->dq + (int64_t)i * w->k_row, 0, 1,
-                     a->shape->qk_dim, a->shape->scale);
+            at->ops->add_rows(ri_tensor_row(&a->dq, at->b, query + i, h), 0,
+                              w->dq + (int64_t)i * w->k_row, 0, 1, a->shape->qk_dim, a->shape->scale);
 }
 
 static void load_panel(const struct place *at, int64_t key, int kv_head)
@@ -205,7 +197,7 @@ static void load_panel(const struct place *at, int64_t key, int kv_head)
     ri_flash_transpose(w->kt, k, a->k.token_stride, at->panel_count, shape->qk_dim);
     ri_flash_transpose(w->vt, ri_tensor_row(&a->v, at->b, key, kv_head), a->v.token_stride,
                        at->panel_count, shape->v_dim);
-    ri_flash_copy(w->k, w->k_row, k, a->k.token_stride, at->panel_count, shape->qk_dim, 1);
+    at->ops->scale_rows(w->k, w->k_row, k, a->k.token_stride, at->panel_count, shape->qk_dim, 1);
     memset(w->dk, 0, count * (size_t)w->k_row * sizeof *w->dk);
     memset(w->dv, 0, count * (size_t)w->v_row * sizeof *w->dv);
 }
@@ -225,10 +217,10 @@ static void run_panel(const struct place *at, int kv_head)
             if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count))
                 run_queries(at, i, rows, h);
         }
-    add_rows(ri_tensor_row(&a->dk, at->b, key, kv_head), a->dk.token_stride, at->w.dk, at->w.k_row,
-             at->panel_count, shape->qk_dim, (float)M_LN2);
-    add_rows(ri_tensor_row(&a->dv, at->b, key, kv_head), a->dv.token_stride, at->w.dv, at->w.v_row,
-             at->panel_count, shape->v_dim, 1);
+    at->ops->add_rows(ri_tensor_row(&a->dk, at->b, key, kv_head), a->dk.token_stride, at->w.dk,
+                      at->w.k_row, at->panel_count, shape->qk_dim, (float)M_LN2);
+    at->ops->add_rows(ri_tensor_row(&a->dv, at->b, key, kv_head), a->dv.token_stride, at->w.dv,
+                      at->w.v_row, at->panel_count, shape->v_dim, 1);
 }
 
 int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backward_t *args)

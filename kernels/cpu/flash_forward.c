@@ -118,11 +118,11 @@ static void fold_rows(const struct place *at, int64_t query, int rows, int h)
     const struct space *w = &at->w;
 
     for (int i = 0; i < rows; i++) {
-        float factor = 1 / w->sum[i];
+        float *o = w->o + (int64_t)i * w->v_row;
 
         w->lse[i] = w->sum[i] == 0 ? -INFINITY : (float)((w->top[i] + log2f(w->sum[i])) * M_LN2);
-        for (int d = 0; d < w->v_row && w->sum[i] != 0; d++)
-            w->o[(int64_t)i * w->v_row + d] *= factor;
+        if (w->sum[i] != 0)
+            at->ops->scale_rows(o, w->v_row, o, 0, 1, w->v_row, 1 / w->sum[i]);
     }
     ri_merge_lse(ri_tensor_row(&a->o, at->b, query, h), a->o.token_stride,
                  ri_tensor_row(&a->lse, at->b, query, h), a->lse.token_stride, w->o, w->v_row, w->lse, 1,
@@ -137,8 +137,8 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
     const struct space *w = &at->w;
     int64_t query = at->tile->q_first + first;
 
-    ri_flash_copy(w->q, shape->qk_dim, ri_tensor_row(&a->q, at->b, query, h), a->q.token_stride, rows,
-                  shape->qk_dim, (float)(shape->scale * M_LOG2E));
+    at->ops->scale_rows(w->q, shape->qk_dim, ri_tensor_row(&a->q, at->b, query, h),
+                        a->q.token_stride, rows, shape->qk_dim, (float)(shape->scale * M_LOG2E));
     memset(w->o, 0, (size_t)rows * (size_t)w->v_row * sizeof *w->o);
     memset(w->sum, 0, (size_t)rows * sizeof *w->sum);
     for (int i = 0; i < rows; i++)
@@ -162,8 +162,8 @@ static void run_panel(const struct place *at, int kv_head)
 
     ri_flash_transpose(at->w.kt, ri_tensor_row(&a->k, at->b, key, kv_head), a->k.token_stride,
                        at->panel_count, shape->qk_dim);
-    ri_flash_copy(at->w.v, at->w.v_row, ri_tensor_row(&a->v, at->b, key, kv_head), a->v.token_stride,
-                  at->panel_count, shape->v_dim, 1);
+    at->ops->scale_rows(at->w.v, at->w.v_row, ri_tensor_row(&a->v, at->b, key, kv_head),
+                        a->v.token_stride, at->panel_count, shape->v_dim, 1);
     for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
         for (int64_t i = 0; i < at->tile->q_count; i += RI_FLASH_QUERIES) {
             int rows = ri_flash_min(RI_FLASH_QUERIES, at->tile->q_count - i);

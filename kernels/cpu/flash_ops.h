@@ -27,12 +27,13 @@ RI_INLINE TARGET vec splat(float x)
     return x - (vec){0};
 }
 
-/* 2^x to 1e-7, for x < 127.5: 0 below -126, NaN for NaN.  Nearest whole number n by adding and
- * subtracting 1.5 * 2^23, then a polynomial for 2^(x - n), |x - n| <= 1/2, and n into the exponent. */
+/* 2^x to 1e-7, for x < 127.5: 0 below -126, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the nearest whole
+ * number n in the last bits, where a shift makes the exponent of 2^n of it; then a polynomial for
+ * 2^(x - n), |x - n| <= 1/2. */
 RI_INLINE TARGET vec exp2_vec(vec x)
 {
-    vec n = (x + 12582912.0f) - 12582912.0f, r = x - n, y;
-    ivec whole = (ivec)(x + 12582912.0f) - 0x4b400000, below = x < -126.0f;
+    vec shifted = x + 12583039.0f, r = x - (shifted - 12583039.0f), y;
+    ivec below = x < -126.0f;
 
     y = 0.000154614449f * r + 0.0013400428f;
     y = y * r + 0.00961805694f;
@@ -40,7 +41,7 @@ RI_INLINE TARGET vec exp2_vec(vec x)
     y = y * r + 0.240226507f;
     y = y * r + 0.693147182f;
     y = y * r + 1.0f;
-    y *= (vec)((whole + 127) << 23);
+    y *= (vec)((ivec)shifted << 23);
     return (vec)((ivec)y & ~below);
 }
 
@@ -237,5 +238,33 @@ TARGET static void gradients(float *p, float *dp, const float *lse, const float 
             store(p + j, weight);
             store(dp + j, weight * (load(dp + j) - delta[r]));
         }
+    }
+}
+
+TARGET static void scale_rows(float *dst, int row, const float *src, int64_t stride, int count, int dim,
+                              float factor)
+{
+    for (int i = 0; i < count; i++, dst += row, src += stride) {
+        int d = 0;
+
+        for (; d + VEC <= dim; d += VEC)
+            store(dst + d, factor * load(src + d));
+        for (; d < dim; d++)
+            dst[d] = factor * src[d];
+        for (; d < row; d++)
+            dst[d] = 0;
+    }
+}
+
+TARGET static void add_rows(float *acc, int64_t stride, const float *src, int row, int count, int dim,
+                            float factor)
+{
+    for (int i = 0; i < count; i++, acc += stride, src += row) {
+        int d = 0;
+
+        for (; d + VEC <= dim; d += VEC)
+            store(acc + d, factor * load(src + d) + load(acc + d));
+        for (; d < dim; d++)
+            acc[d] += factor * src[d];
     }
 }

@@ -38,4 +38,12 @@ static int supported(void)
     return 1;
 }
 
-const struct ri_flash_ops ri_flash_plain = {"plain", supported, gemm, softmax, gradients};
+const struct ri_flash_ops ri_flash_plain = {
+    .name = "plain",
+    .supported = supported,
+    .gemm = gemm,
+    .softmax = softmax,
+    .gradients = gradients,
+    .scale_rows = scale_rows,
+    .add_rows = add_rows,
+};

@@ -45,4 +45,12 @@ static int supported(void)
     return 1;
 }
 
-const struct ri_flash_ops test_flash_wide = {"wide", supported, gemm, softmax, gradients};
+const struct ri_flash_ops test_flash_wide = {
+    .name = "wide",
+    .supported = supported,
+    .gemm = gemm,
+    .softmax = softmax,
+    .gradients = gradients,
+    .scale_rows = scale_rows,
+    .add_rows = add_rows,
+};
