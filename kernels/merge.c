@@ -24,8 +24,8 @@ static float lse_of(float reported)
     return reported == INFINITY ? -INFINITY : reported;
 }
 
-/* With m the larger lse and e = exp(other - m): lse = m + log(1 + e) and weights 1/(1 + e), e/(1 + e).
- * Weights from exp(part - lse) would carry the rounding of lse, which is large where |lse| is. */
+/* With m the larger lse and e = exp(other - m): lse = m + log(1 + e), and the weights are 1/(1 + e)
+ * and e/(1 + e).  Weights from exp(part - lse) would carry the rounding of lse, large where |lse| is. */
 static void merge_row(float *o, float *lse, const float *o_i, float reported_i, int dim)
 {
     float a = lse_of(*lse), b = lse_of(reported_i);
@@ -51,7 +51,8 @@ static void merge_row(float *o, float *lse, const float *o_i, float reported_i, 
 }
 
 void ri_merge_lse(float *o, int64_t o_stride, float *lse, int64_t lse_stride, const float *o_i,
-                  int64_t o_i_stride, const float *lse_i, int64_t lse_i_stride, int64_t rows, int dim)
+                  int64_t o_i_stride, const float *lse_i, int64_t lse_i_stride, int64_t rows,
+                  int dim)
 {
     for (int64_t r = 0; r < rows; r++)
         merge_row(o + r * o_stride, lse + r * lse_stride, o_i + r * o_i_stride,
@@ -74,8 +75,8 @@ void ri_merge_sum_f64(double *acc, const double *x, size_t count)
         acc[i] += x[i];
 }
 
-void ri_delta(float *delta, int64_t delta_stride, const float *o, int64_t o_stride, const float *d_o,
-              int64_t d_o_stride, int64_t rows, int dim)
+void ri_delta(float *delta, int64_t delta_stride, const float *o, int64_t o_stride,
+              const float *d_o, int64_t d_o_stride, int64_t rows, int dim)
 {
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;

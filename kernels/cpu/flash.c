@@ -27,8 +27,8 @@ static int clamp(int64_t x, int least, int most)
     return x > most ? most : (int)x;
 }
 
-struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int queries, int64_t key,
-                                   int keys)
+struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int queries,
+                                   int64_t key, int keys)
 {
     struct ri_flash_band band;
 
@@ -39,7 +39,7 @@ struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int 
     return band;
 }
 
-/* Sixteen keys at a time: more rows a stride of a power of two apart would fall on one cache set. */
+/* Sixteen keys at a time: of more, a power of two apart, too many would fall on one cache set. */
 static void transpose_strip(float *dst, const float *src, int64_t stride, int count, int dim)
 {
     for (int d = 0; d < dim; d++)

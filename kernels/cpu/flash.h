@@ -7,16 +7,17 @@
 #include "kernels/cpu/tile.h"
 #include "kernels/table.h"
 
-/* Queries and keys of a block, the unit of work: its scores, and the rows of q, k, v that make them,
- * stay near a hundred KB.  Rows in the workspace are padded to RI_FLASH_PAD floats, a cache line. */
+/* Queries and keys of a block, the unit of work: its scores, and the rows of q, k, v that make
+ * them, stay near a hundred KB.  Rows in the workspace are padded to RI_FLASH_PAD floats, a cache
+ * line. */
 enum { RI_FLASH_QUERIES = 96, RI_FLASH_KEYS = 64, RI_FLASH_PAD = 16 };
 
 #define RI_INLINE static inline __attribute__((always_inline))
 
-/* c[r][n] = or += sum over d of a[r * a_row + d * a_col] * b[d][n], for 0 <= r < rows, 0 <= n < cols and
- * those d of 0 <= d < depth with r + lo <= d <= r + hi.  What lies outside is not multiplied by zero but
- * never read: it may be NaN.  A gemm that stores reads the whole depth.  cols is a multiple of RI_FLASH_PAD; b and c are rows of b_row, c_row
- * floats. */
+/* c[r][n] = or += sum over d of a[r * a_row + d * a_col] * b[d][n], for 0 <= r < rows, 0 <= n <
+ * cols and those d of 0 <= d < depth with r + lo <= d <= r + hi.  What lies outside is not
+ * multiplied by zero but never read: it may be NaN.  A gemm that stores reads the whole depth. cols
+ * is a multiple of RI_FLASH_PAD; b and c are rows of b_row, c_row floats. */
 struct ri_flash_gemm {
     const float *a, *b;
     float *c;
@@ -33,9 +34,9 @@ struct ri_flash_ops {
 
     void (*gemm)(const struct ri_flash_gemm *g);
 
-    /* One block of online softmax in base 2.  s [rows][RI_FLASH_KEYS] holds scores, -inf where hidden,
-     * and becomes weights 2^(s - top); top and sum [rows] are the running maximum and sum of weights;
-     * o [rows][cols] is scaled where the maximum rises. */
+    /* One block of online softmax in base 2.  s [rows][RI_FLASH_KEYS] holds scores, -inf where
+     * hidden, and becomes weights 2^(s - top); top and sum [rows] are the running maximum and sum
+     * of weights; o [rows][cols] is scaled where the maximum rises. */
     void (*softmax)(float *s, float *top, float *sum, float *o, int rows, int cols);
 
     /* p [rows][RI_FLASH_KEYS] holds scores in base 2 and becomes 2^(p - lse); dp becomes
@@ -58,7 +59,7 @@ extern const struct ri_flash_ops ri_flash_plain;
 /* Fastest first, NULL behind the last, which runs anywhere. */
 extern const struct ri_flash_ops *const ri_flash_variants[];
 
-/* A kernel's two calls, with the inner loops to use; and the floats of workspace that each needs. */
+/* A kernel's two calls, with the inner loops to use; and the workspace that each needs. */
 int ri_flash_forward(const struct ri_flash_ops *ops, const rondo_kernel_forward_t *args);
 int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backward_t *args);
 size_t ri_flash_forward_floats(const rondo_kernel_shape_t *shape);
@@ -79,7 +80,7 @@ static inline int64_t ri_flash_padded(int64_t floats)
     return (floats + RI_FLASH_PAD - 1) / RI_FLASH_PAD * RI_FLASH_PAD;
 }
 
-/* The next `floats` of a workspace, of which *used are taken; NULL while only sizes are asked for. */
+/* The next `floats` of a workspace, of which *used are taken; NULL while only sizes are asked. */
 static inline float *ri_flash_take(float *workspace, size_t *used, int64_t floats)
 {
     float *taken = workspace ? workspace + *used : NULL;
@@ -88,17 +89,17 @@ static inline float *ri_flash_take(float *workspace, size_t *used, int64_t float
     return taken;
 }
 
-/* A block of queries against a block of keys: query i sees key j iff lo <= i - j <= hi; queries before
- * first and from end on see nothing. */
+/* A block of queries against a block of keys: query i sees key j iff lo <= i - j <= hi; queries
+ * before first and from end on see nothing. */
 struct ri_flash_band {
     int lo, hi;
     int first, end;
 };
 
-struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int queries, int64_t key,
-                                   int keys);
+struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int queries,
+                                   int64_t key, int keys);
 
-/* Keys packed at one time: all of the tile, but no more than `most`; a multiple of RI_FLASH_KEYS. */
+/* Keys packed at one time: a multiple of RI_FLASH_KEYS, as many as may come but at most `most`. */
 static inline int ri_flash_panel(const rondo_kernel_shape_t *shape, int most)
 {
     int64_t blocks = (shape->max_k_tokens + RI_FLASH_KEYS - 1) / RI_FLASH_KEYS;

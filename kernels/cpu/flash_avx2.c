@@ -19,7 +19,8 @@ RI_INLINE TARGET vec vec_max(vec a, vec b)
 
 RI_INLINE TARGET float reduce_max(vec x)
 {
-    __m128 half = _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    __m128 half =
+        _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
 
     half = _mm_max_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
@@ -27,7 +28,8 @@ RI_INLINE TARGET float reduce_max(vec x)
 
 RI_INLINE TARGET float reduce_add(vec x)
 {
-    __m128 half = _mm_add_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    __m128 half =
+        _mm_add_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
 
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));

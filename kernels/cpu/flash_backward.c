@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For every key/value head and panel of keys: pack the panel, gather its dk and dv in the workspace from
- * all blocks of queries of all heads that read it, then add them to the caller's.  Scores are made again
- * in base 2 with q times scale and log2(e), so dk comes out times log2(e) and dq without scale; both are
- * mended on the way out. */
+/* For every key/value head and panel of keys: pack the panel, gather its dk and dv in the workspace
+ * from all blocks of queries of all heads that read it, then add them to the caller's.  Scores are
+ * made again in base 2 with q times scale and log2(e), so dk comes out times log2(e) and dq without
+ * scale; both are mended on the way out. */
 #include <math.h>
 #include <string.h>
 
@@ -12,13 +12,13 @@
 enum { PANEL_KEYS = 256 };
 
 struct space {
-    float *kt, *vt;      /* [panel/64][dim][64] */
-    float *k;            /* [panel][k_row] */
-    float *dk, *dv;      /* [panel][k_row], [panel][v_row] */
-    float *q, *d_o;      /* [96][k_row], [96][v_row]; zero where the row has no lse */
-    float *p, *ds;       /* [96][64] */
-    float *dq;           /* [96][k_row] */
-    float *lse, *delta;  /* [96], lse in base 2, +inf where the row has none */
+    float *kt, *vt;     /* [panel/64][dim][64] */
+    float *k;           /* [panel][k_row] */
+    float *dk, *dv;     /* [panel][k_row], [panel][v_row] */
+    float *q, *d_o;     /* [96][k_row], [96][v_row]; zero where the row has no lse */
+    float *p, *ds;      /* [96][64] */
+    float *dq;          /* [96][k_row] */
+    float *lse, *delta; /* [96], lse in base 2, +inf where the row has none */
     int k_row, v_row;
 };
 
@@ -62,8 +62,8 @@ struct place {
 };
 
 /* c[rows][64] = a[rows][dim] times a panel's transposed block: scores, and what reaches them. */
-static void times_keys(const struct ri_flash_ops *ops, float *c, const float *a, int a_row, const float *b,
-                       int rows, int dim)
+static void times_keys(const struct ri_flash_ops *ops, float *c, const float *a, int a_row,
+                       const float *b, int rows, int dim)
 {
     const struct ri_flash_gemm g = {.a = a,
                                     .a_row = a_row,
@@ -81,9 +81,10 @@ static void times_keys(const struct ri_flash_ops *ops, float *c, const float *a,
     ops->gemm(&g);
 }
 
-/* c[keys][row] += a[queries][64] transposed times b[queries][row], over the queries that see the key. */
-static void add_to_keys(const struct ri_flash_ops *ops, float *c, const float *a, const float *b, int row,
-                        int keys, const struct ri_flash_band *band)
+/* c[keys][row] += a[queries][64] transposed times b[queries][row], over the queries that see the
+ * key. */
+static void add_to_keys(const struct ri_flash_ops *ops, float *c, const float *a, const float *b,
+                        int row, int keys, const struct ri_flash_band *band)
 {
     const struct ri_flash_gemm g = {.a = a,
                                     .a_row = 1,
@@ -175,7 +176,8 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
     load_queries(at, query, rows, h);
     for (int key = 0; key < at->panel_count; key += RI_FLASH_KEYS) {
         int keys = ri_flash_min(RI_FLASH_KEYS, at->panel_count - key);
-        struct ri_flash_band band = ri_flash_band(at->tile, first, rows, at->panel_first + key, keys);
+        struct ri_flash_band band =
+            ri_flash_band(at->tile, first, rows, at->panel_first + key, keys);
 
         if (band.first < band.end)
             add_block(at, key, keys, &band);
@@ -183,7 +185,8 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
     for (int i = 0; i < rows; i++)
         if (w->lse[i] != INFINITY)
             at->ops->add_rows(ri_tensor_row(&a->dq, at->b, query + i, h), 0,
-                              w->dq + (int64_t)i * w->k_row, 0, 1, a->shape->qk_dim, a->shape->scale);
+                              w->dq + (int64_t)i * w->k_row, 0, 1, a->shape->qk_dim,
+                              a->shape->scale);
 }
 
 static void load_panel(const struct place *at, int64_t key, int kv_head)
@@ -237,7 +240,8 @@ int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backwar
         for (int h = 0; h < shape->kv_heads; h++)
             for (int t = 0; t < args->tile_count; t++) {
                 at.tile = &args->tiles[t];
-                for (at.panel_first = 0; at.panel_first < at.tile->k_count; at.panel_first += panel) {
+                for (at.panel_first = 0; at.panel_first < at.tile->k_count;
+                     at.panel_first += panel) {
                     at.panel_count = ri_flash_min(panel, at.tile->k_count - at.panel_first);
                     if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count))
                         run_panel(&at, h);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For every key/value head and panel of keys: pack the panel once, then run every block of queries of
- * every head that reads it over the panel with an online softmax, and fold the result into o and lse. */
+/* For every key/value head and panel of keys: pack the panel once, then run every block of queries
+ * of every head that reads it over the panel with an online softmax, and fold the result into o and
+ * lse. */
 #include <math.h>
 #include <string.h>
 
@@ -10,12 +11,12 @@
 enum { PANEL_KEYS = 1024 };
 
 struct space {
-    float *kt;                /* [panel/64][qk_dim][64] */
-    float *v;                 /* [panel][v_row] */
-    float *q;                 /* [96][qk_dim], times scale and log2(e) */
-    float *s;                 /* [96][64] */
-    float *o;                 /* [96][v_row] */
-    float *top, *sum, *lse;   /* [96] */
+    float *kt;              /* [panel/64][qk_dim][64] */
+    float *v;               /* [panel][v_row] */
+    float *q;               /* [96][qk_dim], times scale and log2(e) */
+    float *s;               /* [96][64] */
+    float *o;               /* [96][v_row] */
+    float *top, *sum, *lse; /* [96] */
     int v_row;
 };
 
@@ -68,10 +69,11 @@ static void hide_keys(float *s, const struct ri_flash_band *band, int keys)
 /* Every query that sees anything sees all keys of a full block. */
 static int is_whole(const struct ri_flash_band *band, int keys)
 {
-    return keys == RI_FLASH_KEYS && band->first - (keys - 1) >= band->lo && band->end - 1 <= band->hi;
+    return keys == RI_FLASH_KEYS && band->first - (keys - 1) >= band->lo &&
+           band->end - 1 <= band->hi;
 }
 
-/* Queries band->first to band->end of the block in w.q against the keys from `key` of the panel on. */
+/* Queries band->first to band->end of the block in w.q against keys from `key` of the panel on. */
 static void add_block(const struct place *at, int key, int keys, const struct ri_flash_band *band)
 {
     const rondo_kernel_shape_t *shape = at->args->shape;
@@ -106,8 +108,8 @@ static void add_block(const struct place *at, int key, int keys, const struct ri
     at->ops->gemm(&scores);
     if (!is_whole(band, keys))
         hide_keys(w->s, band, keys);
-    at->ops->softmax(w->s + r * RI_FLASH_KEYS, w->top + r, w->sum + r, w->o + (int64_t)r * w->v_row, rows,
-                     w->v_row);
+    at->ops->softmax(w->s + r * RI_FLASH_KEYS, w->top + r, w->sum + r, w->o + (int64_t)r * w->v_row,
+                     rows, w->v_row);
     at->ops->gemm(&values);
 }
 
@@ -125,8 +127,8 @@ static void fold_rows(const struct place *at, int64_t query, int rows, int h)
             at->ops->scale_rows(o, w->v_row, o, 0, 1, w->v_row, 1 / w->sum[i]);
     }
     ri_merge_lse(ri_tensor_row(&a->o, at->b, query, h), a->o.token_stride,
-                 ri_tensor_row(&a->lse, at->b, query, h), a->lse.token_stride, w->o, w->v_row, w->lse, 1,
-                 rows, a->shape->v_dim);
+                 ri_tensor_row(&a->lse, at->b, query, h), a->lse.token_stride, w->o, w->v_row,
+                 w->lse, 1, rows, a->shape->v_dim);
 }
 
 /* Queries first <= i < first + rows of the tile, head h, over the panel. */
@@ -145,7 +147,8 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
         w->top[i] = -INFINITY;
     for (int key = 0; key < at->panel_count; key += RI_FLASH_KEYS) {
         int keys = ri_flash_min(RI_FLASH_KEYS, at->panel_count - key);
-        struct ri_flash_band band = ri_flash_band(at->tile, first, rows, at->panel_first + key, keys);
+        struct ri_flash_band band =
+            ri_flash_band(at->tile, first, rows, at->panel_first + key, keys);
 
         if (band.first < band.end)
             add_block(at, key, keys, &band);
@@ -187,7 +190,8 @@ int ri_flash_forward(const struct ri_flash_ops *ops, const rondo_kernel_forward_
         for (int h = 0; h < shape->kv_heads; h++)
             for (int t = 0; t < args->tile_count; t++) {
                 at.tile = &args->tiles[t];
-                for (at.panel_first = 0; at.panel_first < at.tile->k_count; at.panel_first += panel) {
+                for (at.panel_first = 0; at.panel_first < at.tile->k_count;
+                     at.panel_first += panel) {
                     at.panel_count = ri_flash_min(panel, at.tile->k_count - at.panel_first);
                     if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count))
                         run_panel(&at, h);

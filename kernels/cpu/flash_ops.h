@@ -2,8 +2,8 @@
 /* The inner loops of flash, written in the compiler's vector extension.  Included once by each
  * flash_<isa>.c, behind
  *   TARGET        function attributes that switch the instruction set on
- *   TILE_VECS     vectors in a row of the register tile, at most 4: six rows of them, a row of b, and one
- *                 more vector must fit the register file
+ *   TILE_VECS     vectors in a row of the register tile, at most 4: six rows of them, a row of b
+ *                 and one more vector must fit the register file
  *   vec           the vector of floats, and vec_max, reduce_max, reduce_add of it
  * A product and a sum in one expression become one fused instruction where the target has it. */
 
@@ -22,14 +22,9 @@ RI_INLINE TARGET void store(float *p, vec x)
     *(loose_vec *)p = x;
 }
 
-RI_INLINE TARGET vec splat(float x)
-{
-    return x - (vec){0};
-}
-
-/* 2^x to 1e-7, for x < 127.5: 0 below -126, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the nearest whole
- * number n in the last bits, where a shift makes the exponent of 2^n of it; then a polynomial for
- * 2^(x - n), |x - n| <= 1/2. */
+/* 2^x to 1e-7, for x < 127.5: 0 below -126, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the
+ * nearest whole number n in the last bits, where a shift makes the exponent of 2^n of it; then a
+ * polynomial for 2^(x - n), |x - n| <= 1/2. */
 RI_INLINE TARGET vec exp2_vec(vec x)
 {
     vec shifted = x + 12583039.0f, r = x - (shifted - 12583039.0f), y;
@@ -45,7 +40,8 @@ RI_INLINE TARGET vec exp2_vec(vec x)
     return (vec)((ivec)y & ~below);
 }
 
-/* One row of the register tile.  Only the first n vectors are used; n is a constant where it counts. */
+/* One row of the register tile.  Only the first n vectors are used; n is a constant where it
+ * counts. */
 struct row {
     vec v0, v1, v2, v3;
 };
@@ -87,7 +83,8 @@ RI_INLINE TARGET struct row row_fma(int n, struct row c, float a, struct row b)
 }
 
 /* c[0..m)[0..n vectors) = or += a b over first <= d < end.  m and n are constants in every call. */
-RI_INLINE TARGET void tile(int m, int n, const struct ri_flash_gemm *g, int r, int col, int first, int end, int add)
+RI_INLINE TARGET void tile(int m, int n, const struct ri_flash_gemm *g, int r, int col, int first,
+                           int end, int add)
 {
     const float *a = g->a + (int64_t)r * g->a_row + (int64_t)first * g->a_col;
     const float *b = g->b + (int64_t)first * g->b_row + col;
@@ -134,8 +131,8 @@ RI_INLINE TARGET int most(int a, int b)
     return a > b ? a : b;
 }
 
-/* m rows from r on: together over what all of them may read, then each alone over the rest of its own.
- * Where they have nothing in common, each is done alone in two pieces that meet anywhere. */
+/* m rows from r on: together over what all of them may read, then each alone over the rest of its
+ * own. Where they have nothing in common, each is done alone in two pieces that meet anywhere. */
 RI_INLINE TARGET void group(int m, int n, const struct ri_flash_gemm *g, int r, int col)
 {
     int first = most(0, r + m - 1 + g->lo), end = least(g->depth, r + g->hi + 1);
@@ -241,8 +238,8 @@ TARGET static void gradients(float *p, float *dp, const float *lse, const float 
     }
 }
 
-TARGET static void scale_rows(float *dst, int row, const float *src, int64_t stride, int count, int dim,
-                              float factor)
+TARGET static void scale_rows(float *dst, int row, const float *src, int64_t stride, int count,
+                              int dim, float factor)
 {
     for (int i = 0; i < count; i++, dst += row, src += stride) {
         int d = 0;
@@ -256,8 +253,8 @@ TARGET static void scale_rows(float *dst, int row, const float *src, int64_t str
     }
 }
 
-TARGET static void add_rows(float *acc, int64_t stride, const float *src, int row, int count, int dim,
-                            float factor)
+TARGET static void add_rows(float *acc, int64_t stride, const float *src, int row, int count,
+                            int dim, float factor)
 {
     for (int i = 0; i < count; i++, acc += stride, src += row) {
         int d = 0;

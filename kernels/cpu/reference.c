@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention as one would write it down: plain loops, doubles inside, rounded once a tile.  The oracle
- * that other kernels are held against, and slow. */
+/* Attention as one would write it down: plain loops, doubles inside, rounded once a tile.  The
+ * oracle that other kernels are held against, and slow. */
 #include <math.h>
 #include <string.h>
 
@@ -101,8 +101,8 @@ static int reference_forward(void *context, const rondo_kernel_forward_t *a)
 }
 
 /* One pair: p and ds = p * (dp - delta) * scale, or false where the row has no sum to divide by. */
-static int backward_pair(const rondo_kernel_backward_t *a, int64_t b, int h, int64_t query, int64_t key,
-                         double *p, double *ds)
+static int backward_pair(const rondo_kernel_backward_t *a, int64_t b, int h, int64_t query,
+                         int64_t key, double *p, double *ds)
 {
     const rondo_kernel_shape_t *s = a->shape;
     int kv_head = h / (s->q_heads / s->kv_heads);
@@ -110,16 +110,17 @@ static int backward_pair(const rondo_kernel_backward_t *a, int64_t b, int h, int
 
     if (lse == -INFINITY)
         return 0;
-    *p = exp(s->scale * dot(ri_tensor_row(&a->q, b, query, h), ri_tensor_row(&a->k, b, key, kv_head),
-                            s->qk_dim) - lse);
+    *p = exp(s->scale * dot(ri_tensor_row(&a->q, b, query, h),
+                            ri_tensor_row(&a->k, b, key, kv_head), s->qk_dim) -
+             lse);
     dp = dot(ri_tensor_row(&a->d_o, b, query, h), ri_tensor_row(&a->v, b, key, kv_head), s->v_dim);
     *ds = *p * (dp - *ri_tensor_row(&a->delta, b, query, h)) * s->scale;
     return 1;
 }
 
 /* dq of query i of the tile.  dq [qk_dim] is scratch. */
-static void backward_query(const rondo_kernel_backward_t *a, const rondo_tile_t *tile, int64_t b, int h,
-                           int64_t i, double *dq)
+static void backward_query(const rondo_kernel_backward_t *a, const rondo_tile_t *tile, int64_t b,
+                           int h, int64_t i, double *dq)
 {
     const rondo_kernel_shape_t *s = a->shape;
     struct ri_range keys = ri_tile_keys(tile, i);
@@ -154,8 +155,8 @@ static void backward_key(const rondo_kernel_backward_t *a, const rondo_tile_t *t
     add_rounded(ri_tensor_row(&a->dv, b, tile->k_first + j, kv_head), dv, s->v_dim);
 }
 
-/* Every pair is computed twice, once for dq and once for dk and dv, so that each gradient is one sum
- * in double. */
+/* Every pair is computed twice, once for dq and once for dk and dv, so that each gradient is one
+ * sum in double. */
 static int reference_backward(void *context, const rondo_kernel_backward_t *a)
 {
     double *x = a->workspace, *y = x + a->shape->qk_dim;

@@ -35,7 +35,8 @@ static inline struct ri_range ri_tile_queries(const rondo_tile_t *t, int64_t j)
 }
 
 /* Whether any of `queries` from query i on sees any of `keys` from key j on. */
-static inline int ri_tile_sees(const rondo_tile_t *t, int64_t i, int64_t queries, int64_t j, int64_t keys)
+static inline int ri_tile_sees(const rondo_tile_t *t, int64_t i, int64_t queries, int64_t j,
+                               int64_t keys)
 {
     return i + queries - 1 - j >= t->lo && i - (j + keys - 1) <= t->hi;
 }

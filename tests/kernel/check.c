@@ -7,8 +7,9 @@
 
 enum { GUARD_BYTES = 256 };
 
-/* Bytes, and behind them a guard that check_workspace() looks at; all bits set: every float a NaN. */
-static unsigned char *make_workspace(const rondo_kernel_t *kernel, const struct problem *p, size_t *bytes)
+/* Bytes, and behind them a guard for check_workspace(); all bits set, so every float is a NaN. */
+static unsigned char *make_workspace(const rondo_kernel_t *kernel, const struct problem *p,
+                                     size_t *bytes)
 {
     unsigned char *workspace;
 
@@ -26,7 +27,8 @@ static void check_workspace(unsigned char *workspace, size_t bytes)
     free(workspace);
 }
 
-void run_forward(const rondo_kernel_t *kernel, struct problem *p, const rondo_tile_t *tiles, int count)
+void run_forward(const rondo_kernel_t *kernel, struct problem *p, const rondo_tile_t *tiles,
+                 int count)
 {
     size_t bytes;
     unsigned char *workspace = make_workspace(kernel, p, &bytes);
@@ -47,7 +49,8 @@ void run_forward(const rondo_kernel_t *kernel, struct problem *p, const rondo_ti
     check_workspace(workspace, bytes);
 }
 
-void run_backward(const rondo_kernel_t *kernel, struct problem *p, const rondo_tile_t *tiles, int count)
+void run_backward(const rondo_kernel_t *kernel, struct problem *p, const rondo_tile_t *tiles,
+                  int count)
 {
     size_t bytes;
     unsigned char *workspace = make_workspace(kernel, p, &bytes);
@@ -85,16 +88,18 @@ void check_box(const struct box *got, const double *want, const struct problem *
         for (int64_t t = 0; t < got->tokens; t++)
             for (int h = 0; h < got->heads; h++)
                 for (int d = 0; d < got->dim; d++) {
-                    double x = (double)box_at(got, b, t, h)[d], y = want[oracle_at(got, b, t, h) + d];
+                    double x = (double)box_at(got, b, t, h)[d],
+                           y = want[oracle_at(got, b, t, h) + d];
 
                     if (close_enough(x, y))
                         continue;
-                    fail_msg("%s[%d][%d][%d][%d]: got %.9g, want %.9g; batch %d, tokens %d and %d, heads "
-                             "%d and %d, dims %d and %d, %d tiles, first of kind %d, lo %d, hi %d",
-                             what, (int)b, (int)t, h, d, x, y, (int)p->n.batch, (int)p->n.q_tokens,
-                             (int)p->n.k_tokens, p->n.q_heads, p->n.kv_heads, p->n.qk_dim, p->n.v_dim,
-                             p->tile_count, (int)p->tiles[0].kind, (int)p->tiles[0].lo,
-                             (int)p->tiles[0].hi);
+                    fail_msg(
+                        "%s[%d][%d][%d][%d]: got %.9g, want %.9g; batch %d, tokens %d and %d, "
+                        "heads %d and %d, dims %d and %d, %d tiles, first of kind %d, lo %d, hi %d",
+                        what, (int)b, (int)t, h, d, x, y, (int)p->n.batch, (int)p->n.q_tokens,
+                        (int)p->n.k_tokens, p->n.q_heads, p->n.kv_heads, p->n.qk_dim, p->n.v_dim,
+                        p->tile_count, (int)p->tiles[0].kind, (int)p->tiles[0].lo,
+                        (int)p->tiles[0].hi);
                 }
     assert_true(box_poison_intact(got));
 }
@@ -136,6 +141,7 @@ float *box_copy(const struct box *x)
     for (int64_t b = 0; b < x->batch; b++)
         for (int64_t t = 0; t < x->tokens; t++)
             for (int h = 0; h < x->heads; h++)
-                memcpy(copy + oracle_at(x, b, t, h), box_at(x, b, t, h), (size_t)x->dim * sizeof *copy);
+                memcpy(copy + oracle_at(x, b, t, h), box_at(x, b, t, h),
+                       (size_t)x->dim * sizeof *copy);
     return copy;
 }

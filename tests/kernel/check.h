@@ -10,14 +10,17 @@
 
 #include "tests/kernel/oracle.h"
 
-/* Runs a kernel on a list of tiles of a problem, in a workspace of exactly the bytes that it asked for,
- * full of NaN, and checks that it returned 0 and stayed inside. */
-void run_forward(const rondo_kernel_t *kernel, struct problem *p, const rondo_tile_t *tiles, int count);
-void run_backward(const rondo_kernel_t *kernel, struct problem *p, const rondo_tile_t *tiles, int count);
+/* Runs a kernel on a list of tiles of a problem, in a workspace of exactly the bytes that it asked
+ * for, full of NaN, and checks that it returned 0 and stayed inside. */
+void run_forward(const rondo_kernel_t *kernel, struct problem *p, const rondo_tile_t *tiles,
+                 int count);
+void run_backward(const rondo_kernel_t *kernel, struct problem *p, const rondo_tile_t *tiles,
+                  int count);
 
-/* Fails, naming the element and the problem, unless |got - want| <= 1e-5 * max(1, |want|): fp32 sums of
- * unit-variance input lose a few 1e-6.  Checks the poison between elements too. */
-void check_box(const struct box *got, const double *want, const struct problem *p, const char *what);
+/* Fails, naming the element and the problem, unless |got - want| <= 1e-5 * max(1, |want|): fp32
+ * sums of unit-variance input lose a few 1e-6.  Checks the poison between elements too. */
+void check_box(const struct box *got, const double *want, const struct problem *p,
+               const char *what);
 
 /* The whole problem in one call, forward and backward, against the oracle. */
 void check_problem(const rondo_kernel_t *kernel, struct problem *p);

@@ -7,8 +7,8 @@
 
 static const uint32_t poison = 0x7fc0dead; /* a NaN of our own */
 
-rondo_tile_t tile_band(int64_t q_first, int64_t q_count, int64_t k_first, int64_t k_count, int64_t lo,
-                       int64_t hi)
+rondo_tile_t tile_band(int64_t q_first, int64_t q_count, int64_t k_first, int64_t k_count,
+                       int64_t lo, int64_t hi)
 {
     return (rondo_tile_t){.q_first = q_first,
                           .q_count = q_count,
@@ -170,16 +170,16 @@ static double *make_want(const struct box *x)
     return calloc((size_t)packed_floats(x), sizeof(double));
 }
 
-struct problem *problem_create(struct dims n, float scale, const rondo_tile_t *tiles, int tile_count,
-                               enum strides strides, unsigned seed)
+struct problem *problem_create(struct dims n, float scale, const rondo_tile_t *tiles,
+                               int tile_count, enum strides strides, unsigned seed)
 {
     struct problem *p = calloc(1, sizeof *p);
 
     p->n = n;
     p->tiles = tiles;
     p->tile_count = tile_count;
-    p->shape = (rondo_kernel_shape_t){sizeof p->shape, RONDO_F32, n.batch,    n.q_heads,  n.kv_heads,
-                                      n.qk_dim,        n.v_dim,   scale,      n.q_tokens, n.k_tokens};
+    p->shape = (rondo_kernel_shape_t){sizeof p->shape, RONDO_F32, n.batch, n.q_heads,  n.kv_heads,
+                                      n.qk_dim,        n.v_dim,   scale,   n.q_tokens, n.k_tokens};
     make_boxes(p, strides);
     fill_boxes(p, seed);
     p->want_o = make_want(&p->o);

@@ -4,8 +4,8 @@
 
 #include <rondo/kernel.h>
 
-/* Attention problems for the kernel tests, and what must come out of them: dense softmax in double over
- * an explicit table of what sees what.  Nothing here is shared with the kernels. */
+/* Attention problems for the kernel tests, and what must come out of them: dense softmax in double
+ * over an explicit table of what sees what.  Nothing here is shared with the kernels. */
 
 struct dims {
     int64_t batch, q_tokens, k_tokens;
@@ -13,8 +13,8 @@ struct dims {
 };
 
 enum strides {
-    STRIDES_PACKED,     /* [batch][token][head][dim] */
-    STRIDES_GAPS,       /* the same with gaps after each row, token and batch; data off by one float */
+    STRIDES_PACKED, /* [batch][token][head][dim] */
+    STRIDES_GAPS,   /* the same with gaps after each row, token and batch; data off by one float */
     STRIDES_HEADS_FIRST /* [batch][head][token][dim] */
 };
 
@@ -40,12 +40,12 @@ struct problem {
 rondo_tile_t tile_full(int64_t q_first, int64_t q_count, int64_t k_first, int64_t k_count);
 rondo_tile_t tile_causal(int64_t q_first, int64_t q_count, int64_t k_first, int64_t k_count);
 rondo_tile_t tile_strict(int64_t q_first, int64_t q_count, int64_t k_first, int64_t k_count);
-rondo_tile_t tile_band(int64_t q_first, int64_t q_count, int64_t k_first, int64_t k_count, int64_t lo,
-                       int64_t hi);
+rondo_tile_t tile_band(int64_t q_first, int64_t q_count, int64_t k_first, int64_t k_count,
+                       int64_t lo, int64_t hi);
 
-/* Random unit-variance q, k, v, d_o; empty o and lse; zero gradients.  The tiles stay the caller's. */
-struct problem *problem_create(struct dims n, float scale, const rondo_tile_t *tiles, int tile_count,
-                               enum strides strides, unsigned seed);
+/* Random q, k, v, d_o of unit variance; empty o and lse; zero gradients.  Tiles are borrowed. */
+struct problem *problem_create(struct dims n, float scale, const rondo_tile_t *tiles,
+                               int tile_count, enum strides strides, unsigned seed);
 void problem_destroy(struct problem *p);
 
 float *box_at(const struct box *x, int64_t b, int64_t t, int h); /* one row */

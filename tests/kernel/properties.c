@@ -52,7 +52,8 @@ void constant_values_come_back(void **kernel)
     for (int64_t b = 0; b < 2; b++)
         for (int h = 0; h < 4; h++)
             ri_delta(box_at(&p->delta, b, 0, h), p->delta.view.token_stride, box_at(&p->o, b, 0, h),
-                     p->o.view.token_stride, box_at(&p->d_o, b, 0, h), p->d_o.view.token_stride, 100, 16);
+                     p->o.view.token_stride, box_at(&p->d_o, b, 0, h), p->d_o.view.token_stride,
+                     100, 16);
     run_backward(*kernel, p, &tile, 1);
     check_all_near(&p->dq, 0, 1e-5);
     check_all_near(&p->dk, 0, 1e-5);
@@ -111,8 +112,9 @@ static const int64_t stride_of_offsets = 5;
 static const float spoilers[] = {1e30f, NAN, INFINITY};
 enum { SPOILERS = 3 };
 
-/* Rows before `from` see only tokens before `from`; theirs must not change by one bit, nor must dq. */
-static void check_blind_rows(const rondo_kernel_t *kernel, rondo_tile_t tile, int64_t rows, int64_t from)
+/* Rows before `rows` see only keys before `from`: o, lse and dq must not change by one bit. */
+static void check_blind_rows(const rondo_kernel_t *kernel, rondo_tile_t tile, int64_t rows,
+                             int64_t from)
 {
     for (int s = 0; s < SPOILERS; s++) {
         struct problem *p = problem_create(narrow, 0.2f, &tile, 1, STRIDES_PACKED, 4);
@@ -148,8 +150,8 @@ void later_keys_never_change_earlier_rows(void **kernel)
     }
 }
 
-/* Queries before `until` do not see keys from `from` on: whatever they hold, the gradients of those keys
- * keep their bits. */
+/* Queries before `until` do not see keys from `from` on: whatever they hold, the gradients of those
+ * keys keep their bits. */
 static void check_hidden_queries(const rondo_kernel_t *kernel, rondo_tile_t tile, int64_t until,
                                  int64_t from)
 {
@@ -199,7 +201,8 @@ void empty_rows_stay(void **kernel)
         for (int d = 0; d < 3; d++)
             assert_true(box_at(&p->o, 0, t, 0)[d] == 0);
     }
-    ri_merge_lse(box_at(&p->o, 0, 0, 0), 3, box_at(&p->lse, 0, 0, 0), 1, second[0], 3, second_lse, 1, 2, 3);
+    ri_merge_lse(box_at(&p->o, 0, 0, 0), 3, box_at(&p->lse, 0, 0, 0), 1, second[0], 3, second_lse,
+                 1, 2, 3);
     assert_memory_equal(box_at(&p->o, 0, 0, 0), second, sizeof second);
     assert_memory_equal(box_at(&p->lse, 0, 0, 0), second_lse, sizeof second_lse);
     run_forward(*kernel, p, &tile, 1); /* full rows stay as they are, too */
@@ -287,7 +290,8 @@ void scores_of_minus_infinity_weigh_nothing(void **kernel)
         else if (t < 80)
             assert_true(lse == 0 && o == first);
         else
-            assert_true(fabsf(lse - (float)M_LN2) < 1e-6f && fabsf(o - (first + second) / 2) < 1e-6f);
+            assert_true(fabsf(lse - (float)M_LN2) < 1e-6f &&
+                        fabsf(o - (first + second) / 2) < 1e-6f);
     }
     problem_destroy(p);
 }

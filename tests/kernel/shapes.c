@@ -46,7 +46,7 @@ void head_counts_and_batches(void **kernel)
 
 void head_sizes(void **kernel)
 {
-    static const int dims[][2] = {{1, 1},   {2, 3},     {8, 8},    {15, 17},  {16, 16},   {24, 24},
+    static const int dims[][2] = {{1, 1},   {2, 3},     {8, 8},    {15, 17},   {16, 16},   {24, 24},
                                   {40, 40}, {64, 64},   {80, 80},  {128, 128}, {192, 128}, {64, 1},
                                   {1, 64},  {112, 100}, {256, 33}, {40, 24}};
 
@@ -80,7 +80,8 @@ void tile_lists(void **kernel)
                                    tile_causal(50, 50, 50, 50)};
     const rondo_tile_t documents[] = {tile_causal(0, 1, 0, 1), tile_causal(1, 33, 1, 33),
                                       tile_strict(34, 60, 34, 60), tile_full(95, 5, 94, 6)};
-    const rondo_tile_t pieces[] = {tile_band(10, 80, 0, 90, 0, 20), tile_band(10, 80, 0, 90, 21, 21),
+    const rondo_tile_t pieces[] = {tile_band(10, 80, 0, 90, 0, 20),
+                                   tile_band(10, 80, 0, 90, 21, 21),
                                    tile_band(10, 80, 0, 90, 50, 70)};
 
     check_fresh(*kernel, n, zigzag, 3, STRIDES_PACKED);
@@ -116,7 +117,8 @@ void split_and_merge_in_any_order(void **kernel)
         oracle_backward(p);
         for (int i = 0; i < RUNS; i++) {
             int r = (i * order + order) % RUNS;
-            rondo_tile_t tile = tile_band(0, 90, starts[r], starts[r + 1] - starts[r], starts[r], 90);
+            rondo_tile_t tile =
+                tile_band(0, 90, starts[r], starts[r + 1] - starts[r], starts[r], 90);
 
             if (starts[r] < 90)
                 run_forward(*kernel, p, &tile, 1);
@@ -126,7 +128,8 @@ void split_and_merge_in_any_order(void **kernel)
         oracle_give_lse_and_delta(p);
         for (int i = 0; i < RUNS; i++) {
             int r = (i * order + order) % RUNS;
-            rondo_tile_t tile = tile_band(0, 90, starts[r], starts[r + 1] - starts[r], starts[r], 90);
+            rondo_tile_t tile =
+                tile_band(0, 90, starts[r], starts[r + 1] - starts[r], starts[r], 90);
 
             if (starts[r] < 90)
                 run_backward(*kernel, p, &tile, 1);
@@ -205,7 +208,8 @@ static double loss(struct problem *p)
         for (int64_t t = 0; t < p->n.q_tokens; t++)
             for (int h = 0; h < p->n.q_heads; h++)
                 for (int d = 0; d < p->n.v_dim; d++)
-                    sum += p->want_o[oracle_at(&p->o, b, t, h) + d] * (double)box_at(&p->d_o, b, t, h)[d];
+                    sum += p->want_o[oracle_at(&p->o, b, t, h) + d] *
+                           (double)box_at(&p->d_o, b, t, h)[d];
     return sum;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every case for every bundled kernel, and for flash with each set of inner loops that runs here. */
+/* Every case for every bundled kernel, and for flash with each set of inner loops that runs. */
 #include "tests/kernel/check.h"
 
 #include <stdio.h>

@@ -21,20 +21,13 @@ struct part {
 static const struct {
     struct part a, b, want;
 } edge_cases[] = {
-    {{0, EMPTY}, {2, 0.5f}, {2, 0.5f}},
-    {{2, 0.5f}, {0, EMPTY}, {2, 0.5f}},
-    {{0, EMPTY}, {0, EMPTY}, {0, EMPTY}},
-    {{1, 1000}, {2, -1000}, {1, 1000}},
-    {{1, -1000}, {2, 1000}, {2, 1000}},
-    {{1, INFINITY}, {2, 0}, {2, 0}},
-    {{2, 0}, {1, INFINITY}, {2, 0}},
-    {{1, INFINITY}, {1, INFINITY}, {0, EMPTY}},
-    {{NAN, EMPTY}, {2, 0.5f}, {2, 0.5f}},
-    {{2, 0.5f}, {NAN, EMPTY}, {2, 0.5f}},
-    {{NAN, EMPTY}, {NAN, EMPTY}, {0, EMPTY}},
-    {{NAN, -1000}, {2, 1000}, {2, 1000}},
-    {{1, 1000}, {NAN, -1000}, {1, 1000}},
-    {{0, EMPTY}, {3, -20}, {3, -20}},
+    {{0, EMPTY}, {2, 0.5f}, {2, 0.5f}},       {{2, 0.5f}, {0, EMPTY}, {2, 0.5f}},
+    {{0, EMPTY}, {0, EMPTY}, {0, EMPTY}},     {{1, 1000}, {2, -1000}, {1, 1000}},
+    {{1, -1000}, {2, 1000}, {2, 1000}},       {{1, INFINITY}, {2, 0}, {2, 0}},
+    {{2, 0}, {1, INFINITY}, {2, 0}},          {{1, INFINITY}, {1, INFINITY}, {0, EMPTY}},
+    {{NAN, EMPTY}, {2, 0.5f}, {2, 0.5f}},     {{2, 0.5f}, {NAN, EMPTY}, {2, 0.5f}},
+    {{NAN, EMPTY}, {NAN, EMPTY}, {0, EMPTY}}, {{NAN, -1000}, {2, 1000}, {2, 1000}},
+    {{1, 1000}, {NAN, -1000}, {1, 1000}},     {{0, EMPTY}, {3, -20}, {3, -20}},
 };
 
 static struct part merged(struct part a, struct part b)
@@ -53,8 +46,8 @@ static void edge_cases_are_exact(void **state)
         struct part got = merged(edge_cases[i].a, edge_cases[i].b);
 
         if (got.o != edge_cases[i].want.o || got.lse != edge_cases[i].want.lse)
-            fail_msg("case %zu: got (%g, %g), want (%g, %g)", i, got.o, got.lse, edge_cases[i].want.o,
-                     edge_cases[i].want.lse);
+            fail_msg("case %zu: got (%g, %g), want (%g, %g)", i, got.o, got.lse,
+                     edge_cases[i].want.o, edge_cases[i].want.lse);
     }
 }
 

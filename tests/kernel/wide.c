@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inner loops of flash with the widest vectors and register tile, in whatever instructions the
- * compiler has for them: so that what AVX-512 takes from flash_ops.h is tested on processors without. */
+ * compiler has for them: so that what AVX-512 takes from flash_ops.h is tested on processors
+ * without. */
 #include "kernels/cpu/flash.h"
 
 #include <math.h>
