@@ -16,7 +16,8 @@ extern "C" {
 rondo_status_t rondo_test(rondo_request_t *request, int *done);
 
 /* Works until done.  timeout_ms -1: the communicator's.  After RONDO_ERR_TIMEOUT, or any other error
- * in flight, the request is NULL, outputs are undefined and the plan can only be destroyed. */
+ * in flight, the request is NULL, outputs are undefined and the communicator has failed: its plans and
+ * itself can only be destroyed. */
 rondo_status_t rondo_wait(rondo_request_t *request, int timeout_ms);
 
 #pragma GCC visibility pop
