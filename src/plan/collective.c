@@ -8,9 +8,6 @@
 #include "device/device.h"
 #include "kernels/table.h"
 
-/* The plan number of all plain collectives; attention plans count from 0. */
-#define COLLECTIVE_PLAN 0xffffu
-
 struct ri_collective {
     struct ri_place place;
     struct ri_schedule *schedule;
@@ -225,7 +222,7 @@ int ri_collective_start(struct ri_collective *c, const void *input, void *output
         xfer->base = span.base;
         xfer->row_bytes = xfer->row_stride = span.bytes;
         xfer->rows = span.bytes > 0;
-        xfer->tag = ri_message_tag(COLLECTIVE_PLAN, run, (uint32_t)(xfer->tag & 0xffffff));
+        xfer->tag = ri_message_tag(RI_TAG_COLLECTIVES, run, (uint32_t)(xfer->tag & 0xffffff));
     }
     return ri_engine_start(c->engine, &c->program);
 }

@@ -297,7 +297,8 @@ static void bind_messages(struct ri_pass_state *pass)
             xfer->row_bytes = ri_tensor_bytes(&pass->plan->desc, *t, tokens);
             xfer->row_stride = xfer->row_bytes;
             xfer->rows = xfer->row_bytes > 0;
-            xfer->tag = ri_message_tag(2 * pass->plan->number + pass->pass, pass->run,
+            xfer->tag = ri_message_tag((2 * pass->plan->number + pass->pass) % RI_TAG_COLLECTIVES,
+                                       pass->run,
                                        (uint32_t)(xfer->tag & 0xffffff));
         }
     }

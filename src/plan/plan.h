@@ -18,7 +18,9 @@ struct ri_place {
     struct ri_transport *transport;
 };
 
-/* Numbers one message for both ends: which plan, which run of it, which message between two ranks. */
+/* Numbers one message for both ends: which plan, which run of it, which message between two ranks.
+ * All plain collectives are one plan of their own; attention plans stay below it. */
+#define RI_TAG_COLLECTIVES 0xffffu
 uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message);
 
 /* ---- the tensors of attention (tensors.c) ---- */

@@ -93,7 +93,9 @@ static void compare(struct error *e, float got, double want)
 {
     double diff = fabs(got - want);
 
-    if (!(diff <= e->worst)) /* a NaN stays */
+    if (isnan(diff))
+        diff = INFINITY;
+    if (diff > e->worst)
         e->worst = diff;
     e->diff2 += diff * diff;
     e->ref2 += want * want;
