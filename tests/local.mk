@@ -10,10 +10,10 @@ check_again = $(MKDIR_P) $(1) && cd $(1) && \
 	$(MAKE) $(AM_MAKEFLAGS) check
 
 check-asan: $(top_srcdir)/configure
-	$(call check_again,asan,--enable-sanitizer=address$(comma)undefined CFLAGS='-O1 -g')
+	+$(call check_again,asan,--enable-sanitizer=address$(comma)undefined CFLAGS='-O1 -g')
 
 check-bare: $(top_srcdir)/configure
-	$(call check_again,bare,--without-ucx --without-mpi --without-cblas --without-cmocka)
+	+$(call check_again,bare,--without-ucx --without-mpi --without-cblas --without-cmocka)
 
 clean-local: clean-check-again
 clean-check-again:
