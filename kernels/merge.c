@@ -25,7 +25,7 @@ static float lse_of(float reported)
 }
 
 /* With m the larger lse and e = exp(other - m): lse = m + log(1 + e), and the weights are 1/(1 + e)
- * and e/(1 + e).  Weights from exp(part - lse) would carry the rounding of lse, large where lse is. */
+ * and e/(1 + e).  Weights from exp(part - lse) would carry the rounding of a large lse. */
 static void merge_row(float *o, float *lse, const float *o_i, float reported_i, int dim)
 {
     float a = lse_of(*lse), b = lse_of(reported_i);
