@@ -12,7 +12,7 @@ extern const rondo_kernel_t ri_kernel_flash;
 
 /* Folds the partial (o_i, lse_i) into (o, lse): rows of dim floats, one lse a row, lse strides in
  * elements.  Natural log.  (0, -inf) is the identity; +inf (the old empty convention) reads as -inf; a
- * side of weight 0 is not read (its o may be NaN).  FACTS: numerically log-add-exp with a maximum. */
+ * side of weight 0 is not read (its o may be NaN). */
 void ri_merge_lse(float *o, int64_t o_stride, float *lse, int64_t lse_stride, const float *o_i,
                   int64_t o_i_stride, const float *lse_i, int64_t lse_i_stride, int64_t rows, int dim);
 

@@ -1,7 +1,6 @@
 # The manual.  Alias pages (.so) name every public call; the page that they name tells of the family.
 dist_man_MANS += \
 	man/man1/rondo-run.1 \
-	man/man1/rondo-train.1 \
 	man/man1/rondo_ring.1 \
 	man/man3/rondo_all_reduce.3 \
 	man/man3/rondo_attention_backward.3 \
@@ -39,3 +38,9 @@ dist_man_MANS += \
 	man/man7/rondo-transport-self.7 \
 	man/man7/rondo-transport-ucx.7 \
 	man/man7/rondo.7
+
+# The page of a program that is not built is not installed either.
+EXTRA_DIST += man/man1/rondo-train.1
+if HAVE_CBLAS
+man_MANS = man/man1/rondo-train.1
+endif

@@ -1,5 +1,5 @@
 # Names the files of perf.
-noinst_PROGRAMS += perf/rondo_ring
+bin_PROGRAMS += perf/rondo_ring
 perf_rondo_ring_SOURCES = perf/rondo_ring.c perf/ring_run.c perf/ring_run.h perf/ring_block.c \
 	perf/ring_block.h perf/measure.c perf/measure.h perf/options.c perf/options.h perf/print.c \
 	perf/print.h perf/peer.h

@@ -68,7 +68,7 @@ static void forward_row(const rondo_kernel_forward_t *a, const rondo_tile_t *til
 
     for (int64_t j = keys.first; j < keys.end; j++) {
         p[j] = s->scale * dot(q, ri_tensor_row(&a->k, b, tile->k_first + j, kv_head), s->qk_dim);
-        m = p[j] <= m ? m : p[j]; /* a NaN stays */
+        m = isnan(m) || p[j] <= m ? m : p[j]; /* a NaN stays */
     }
     if ((float)m == -INFINITY) /* no lse could say more of it */
         return;
