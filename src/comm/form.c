@@ -142,7 +142,7 @@ static void mismatch(struct forming *f, struct stranger *it, const char *text)
 
 static int hello_came(struct forming *f, struct stranger *it, const struct ri_frame *frame)
 {
-    int rank = frame->rank, size;
+    int rank = frame->rank, size, err;
     char text[128];
 
     if (frame->kind != RI_FRAME_HELLO || frame->bytes != HELLO_BYTES) {
@@ -172,7 +172,10 @@ static int hello_came(struct forming *f, struct stranger *it, const struct ri_fr
     f->b->peers[rank].link = it->link;
     it->link = (struct ri_link){ .fd = -1 };
     f->present++;
-    return ri_bootstrap_watch(f->b, f->b->peers[rank].link.fd, (uint64_t)rank, 0);
+    err = ri_bootstrap_watch(f->b, f->b->peers[rank].link.fd, (uint64_t)rank, 0);
+    if (!err)
+        hear(f, rank); /* what came with the hello; it may be the last rank we wait for */
+    return err;
 }
 
 static int listen_to_stranger(struct forming *f, struct stranger *it)
@@ -404,10 +407,11 @@ int ri_bootstrap_create(const struct ri_bootstrap_params *params, struct ri_boot
     b->size = params->size;
     memcpy(b->token, params->token, sizeof(b->token));
     b->peers = calloc((size_t)peers, sizeof(*b->peers));
+    b->left = calloc((size_t)params->size, sizeof(*b->left));
     for (int i = 0; b->peers && i < peers; i++)
         b->peers[i].link.fd = -1;
     b->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (!b->peers)
+    if (!b->peers || !b->left)
         ri_error(err, "no memory for a group of %d ranks", params->size);
     else if (b->epoll_fd < 0)
         err = ri_error(RONDO_ERR_SYSTEM, "no descriptor for the control connections: %s", strerror(errno));
