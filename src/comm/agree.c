@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "comm/bootstrap.h"
 #include "comm/comm.h"
 
 enum { FIELDS_MAX = 64 };
@@ -48,6 +49,17 @@ static int compare(const struct rondo_comm *comm, const struct opinion *all, con
     return 0;
 }
 
+/* While a rank waits for the others to agree, one of them may wait for what this rank has under way. */
+static int move_requests(void *context)
+{
+    struct rondo_comm *comm = context;
+
+    if (!comm->active || !comm->advance)
+        return 0;
+    comm->advance(comm);
+    return 1;
+}
+
 int ri_agree_until(struct rondo_comm *comm, const char *what, const struct ri_field *fields, int count,
                    int local_status, int64_t deadline_ns)
 {
@@ -70,6 +82,8 @@ int ri_agree_until(struct rondo_comm *comm, const char *what, const struct ri_fi
     all = malloc((size_t)comm->size * sizeof(*all));
     if (!all)
         return ri_comm_fail(comm, ri_error(RONDO_ERR_MEMORY, "no memory to compare %d ranks", comm->size));
+    comm->bootstrap->aside = move_requests;
+    comm->bootstrap->aside_context = comm;
     err = ri_bootstrap_allgather(comm->bootstrap, &mine, sizeof(mine), all, deadline_ns);
     if (err)
         err = ri_comm_fail(comm, err);

@@ -18,6 +18,7 @@
 #define TELL_EVERY_NS 200000000     /* rank 0 says whom it waits for */
 #define GOODBYE_NS 1000000000       /* how long destroy may take to get its last words out */
 #define UNSENT_MS 2                 /* when to try again what a socket did not take */
+#define ASIDE_MS 1                  /* when to look again after other things under way */
 
 /* Of a rank other than 0 there is one peer: rank 0, at index 0. */
 static int peer_count(const struct ri_bootstrap *b)
@@ -176,6 +177,21 @@ static int told_of_failure(struct ri_bootstrap *b, int status, const char *text)
     return ri_error(b->fault, "%s", b->fault_text);
 }
 
+/* Of rank 0 or of the peer itself; rank 0 passes it on, as the others have no connection. */
+static int goodbye_came(struct ri_bootstrap *b, int index, int rank)
+{
+    int err = 0;
+
+    if (rank < 0 || rank >= b->size || rank == b->rank || (b->rank == 0 && rank != index))
+        return ri_bootstrap_fail(b, RONDO_ERR_INTERNAL, "rank %d said goodbye for rank %d", index, rank);
+    b->left[rank] = 1;
+    if (rank == index)
+        ri_bootstrap_drop(b, &b->peers[index].link);
+    for (int r = 1; r < b->size && b->rank == 0 && !err; r++)
+        err = ri_link_send(&b->peers[r].link, b->token, RI_FRAME_GOODBYE, rank, NULL, 0);
+    return err;
+}
+
 static int frame_came(struct ri_bootstrap *b, int index, const struct ri_frame *frame)
 {
     struct ri_peer *peer = &b->peers[index];
@@ -192,9 +208,7 @@ static int frame_came(struct ri_bootstrap *b, int index, const struct ri_frame *
                  frame->payload ? frame->payload : "");
         return 0;
     case RI_FRAME_GOODBYE:
-        peer->has_left = 1;
-        ri_bootstrap_drop(b, &peer->link);
-        return 0;
+        return goodbye_came(b, index, frame->rank);
     case RI_FRAME_FAIL:
         status = ri_bootstrap_read_fail(frame, text, sizeof(text));
         return told_of_failure(b, status, text);
@@ -280,6 +294,12 @@ static int has_no_part(const struct ri_peer *peer)
     return !peer->has_part;
 }
 
+static int still_used(struct ri_bootstrap *b, int left)
+{
+    return ri_bootstrap_fail(b, RONDO_ERR_PEER,
+                             "rank %d has destroyed this communicator; the others still use it", left);
+}
+
 /* The first rank whose part is missing; 0: all are there.  Fails when it can never come. */
 static int first_missing(struct ri_bootstrap *b, int *err)
 {
@@ -290,11 +310,20 @@ static int first_missing(struct ri_bootstrap *b, int *err)
             continue;
         if (!missing)
             missing = r;
-        if (b->peers[r].has_left)
-            *err = ri_bootstrap_fail(b, RONDO_ERR_PEER,
-                                     "rank %d has destroyed this communicator; the others still use it", r);
+        if (b->left[r])
+            *err = still_used(b, r);
     }
     return missing;
+}
+
+/* A turn of an exchange, in which other things move too. */
+static int exchange_turn(struct ri_bootstrap *b, int wait_ms)
+{
+    if (b->aside && b->aside(b->aside_context) && wait_ms > ASIDE_MS)
+        wait_ms = ASIDE_MS;
+    if (b->fault) /* one of those has failed */
+        return ri_error(b->fault, "%s", b->fault_text);
+    return turn(b, wait_ms);
 }
 
 static int await_parts(struct ri_bootstrap *b, int64_t deadline_ns)
@@ -316,7 +345,7 @@ static int await_parts(struct ri_bootstrap *b, int64_t deadline_ns)
             ri_bootstrap_tell_waiting(b, has_no_part, missing);
             tell_ns = now_ns + TELL_EVERY_NS;
         }
-        err = turn(b, wait_ms);
+        err = exchange_turn(b, wait_ms);
     }
     return err;
 }
@@ -366,14 +395,14 @@ static int gather_leaf(struct ri_bootstrap *b, const void *mine, size_t bytes, c
     while (!err && !root->has_part) {
         int wait_ms = ri_ms_until(deadline_ns, 1000);
 
-        if (root->has_left)
-            return ri_bootstrap_fail(b, RONDO_ERR_PEER,
-                                     "rank 0 has destroyed this communicator; rank %d still uses it", b->rank);
+        for (int r = 0; r < b->size; r++)
+            if (b->left[r])
+                return still_used(b, r);
         if (!wait_ms)
             return ri_bootstrap_fail(b, RONDO_ERR_TIMEOUT, "%.160s did not come within %.3f s",
                                      b->waiting[0] ? b->waiting : "rank 0",
                                      (double)(ri_now_ns() - begin_ns) / 1e9);
-        err = turn(b, wait_ms);
+        err = exchange_turn(b, wait_ms);
     }
     return err ? err : use_part(b, 0, all, (size_t)b->size * bytes);
 }
@@ -397,6 +426,8 @@ static void say_goodbye(struct ri_bootstrap *b)
     int64_t deadline_ns = ri_now_ns() + GOODBYE_NS;
     int unsent = 0;
 
+    if (!b->fault)
+        turn(b, 0); /* rank 0 passes on who has left before it */
     for (int i = 0; i < peer_count(b); i++) {
         ri_link_send(&b->peers[i].link, b->token, RI_FRAME_GOODBYE, b->rank, NULL, 0);
         unsent |= ri_link_unsent(&b->peers[i].link);
@@ -421,6 +452,7 @@ void ri_bootstrap_destroy(struct ri_bootstrap *b)
     }
     if (b->epoll_fd >= 0)
         close(b->epoll_fd);
+    free(b->left);
     free(b->peers);
     free(b);
 }

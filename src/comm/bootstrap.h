@@ -13,7 +13,6 @@
 
 struct ri_peer {
     struct ri_link link;
-    int has_left; /* said goodbye */
     int has_part; /* a GATHER (or ALL) has come that nobody has taken yet */
     char *part;
     size_t part_bytes;
@@ -24,9 +23,13 @@ struct ri_bootstrap {
     uint8_t token[RI_TOKEN_BYTES];
     int epoll_fd;          /* level triggered; data is the index into peers */
     struct ri_peer *peers; /* rank 0: [size], its own unused; another rank: [1], rank 0 */
+    uint8_t *left;         /* [size] the rank has said goodbye; rank 0 passes it on */
     int fault;             /* first failure of the group; stays */
     char fault_text[RI_TEXT_BYTES];
     char waiting[RI_TEXT_BYTES]; /* whom rank 0 waits for, as it told us last */
+    int (*aside)(void *context); /* called while an exchange waits, to move other things; 1: there are
+                                  * some under way, so wait briefly.  NULL: there are none */
+    void *aside_context;
 };
 
 struct ri_bootstrap_params {

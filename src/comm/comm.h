@@ -25,6 +25,8 @@ struct rondo_comm {
     struct ri_collectives *collectives; /* api/collectives.c's, made at first use */
     void (*release_collectives)(struct ri_collectives *collectives); /* destroy calls it first */
     struct rondo_request *active;      /* api/request.c's: requests under way */
+    void (*advance)(struct rondo_comm *comm); /* api/request.c's: moves requests under way, and their
+                                               * messages; called while an agreement waits; NULL: none yet */
     int idle_rounds;                   /* how often in a row nothing could be done */
     uint32_t next_plan;                /* numbers plans for tags; equal on all ranks */
     int64_t next_look_ns;              /* when to look again whether peers live */
@@ -66,6 +68,10 @@ int ri_agree_until(struct rondo_comm *comm, const char *what, const struct ri_fi
  * nothing); negative: the communicator has failed.  idle_rounds: calls in a row that moved nothing.
  * rondo_comm_progress itself is api/request.c's, because it must move requests. */
 int ri_comm_progress(struct rondo_comm *comm, int idle_rounds);
+
+/* Has this rank destroyed the communicator, and is well?  Cheap: what has been seen by the last look at
+ * the peers.  Its last messages may still be on their way. */
+int ri_comm_has_left(const struct rondo_comm *comm, int rank);
 
 /* What to do when nothing could be done: spin, yield or sleep on descriptors (bounded), by how often
  * this was called in a row. */

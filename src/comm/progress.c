@@ -49,6 +49,11 @@ int ri_comm_progress(struct rondo_comm *comm, int idle_rounds)
     return look_at_peers(comm);
 }
 
+int ri_comm_has_left(const struct rondo_comm *comm, int rank)
+{
+    return comm->bootstrap && rank >= 0 && rank < comm->size && comm->bootstrap->left[rank];
+}
+
 /* 50 us, doubled with every sleep in a row. */
 static int64_t sleep_ns(int64_t sleeps, int64_t most_ns)
 {

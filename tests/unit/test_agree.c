@@ -2,6 +2,9 @@
 /* What the ranks of a communicator tell each other: what they mean to do, and what went wrong. */
 #include "tests/group.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
 /* ---- agreement ---- */
 
 enum { FIELDS = 5 };
@@ -189,6 +192,134 @@ static void a_clean_leave_is_no_death(void **state)
     }
 }
 
+/* Until all see that the leaver has left; those who leave before the last has seen it are as good. */
+static void watch_one_leave(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+    int64_t end_ns = ri_now_ns() + 10000000000;
+    int idle = 0, err = 0;
+
+    if (index == leaver)
+        return;
+    while (!err && !ri_comm_has_left(it->comm, leaver) && ri_now_ns() < end_ns) {
+        err = ri_comm_progress(it->comm, idle);
+        if (!err)
+            err = ri_comm_idle(it->comm, idle++);
+    }
+    if (!err && !ri_comm_has_left(it->comm, leaver))
+        err = ri_error(RONDO_ERR_TIMEOUT, "nobody said that rank %d has left", leaver);
+    if (!err && (ri_comm_has_left(it->comm, index) || ri_comm_has_left(it->comm, group->count) ||
+                 ri_comm_has_left(it->comm, -1)))
+        err = ri_error(RONDO_ERR_INTERNAL, "one is said to have left who has not");
+    note(it, err);
+}
+
+static void a_leave_is_seen_by_all(void **state)
+{
+    (void)state;
+    for (leaver = 0; leaver < 3; leaver++) {
+        struct group group;
+
+        group_init(&group, 4);
+        group.then = watch_one_leave;
+        run_group(&group);
+        all_are_good(&group);
+    }
+}
+
+static void leave_or_agree(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+
+    if (index != leaver)
+        note(it, ri_agree(it->comm, "a plan", NULL, 0, 0));
+}
+
+static void an_agreement_with_one_who_left_fails_at_once(void **state)
+{
+    char text[64];
+
+    (void)state;
+    for (leaver = 0; leaver < 3; leaver++) {
+        struct group group;
+
+        group_init(&group, 3);
+        group.then = leave_or_agree;
+        run_group(&group);
+        snprintf(text, sizeof(text), "rank %d has destroyed this communicator", leaver);
+        group.members[leaver].status = RONDO_ERR_PEER;
+        snprintf(group.members[leaver].text, sizeof(group.members[leaver].text), "%s", text);
+        all_say(&group, RONDO_ERR_PEER, text);
+    }
+}
+
+/* ---- requests under way ---- */
+
+static atomic_int advanced;
+
+/* As if rank 0 had a request under way, and rank 1 waited for it before it agrees. */
+static void move_for_rank_1(struct rondo_comm *comm)
+{
+    (void)comm;
+    advanced++;
+}
+
+static void agree_while_one_waits(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+    int64_t end_ns = ri_now_ns() + 10000000000;
+
+    it->comm->active = index ? NULL : (struct rondo_request *)it; /* nobody looks into it */
+    it->comm->advance = move_for_rank_1;
+    while (index == 1 && advanced < 20 && ri_now_ns() < end_ns)
+        sched_yield();
+    note(it, ri_agree(it->comm, "a plan", NULL, 0, advanced < 20 && index ? RONDO_ERR_TIMEOUT : 0));
+    it->comm->active = NULL;
+}
+
+static void requests_move_while_ranks_agree(void **state)
+{
+    struct group group;
+
+    (void)state;
+    group_init(&group, 2);
+    group.then = agree_while_one_waits;
+    advanced = 0;
+    run_group(&group);
+    all_are_good(&group);
+}
+
+static void fail_aside(struct rondo_comm *comm)
+{
+    ri_comm_fail(comm, ri_error(RONDO_ERR_KERNEL, "kernel 'x' returned 7"));
+}
+
+static void fail_while_agreeing(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+
+    it->comm->active = index == leaver ? (struct rondo_request *)it : NULL;
+    it->comm->advance = fail_aside;
+    note(it, index == 2 ? wait_for_nothing(it->comm, 10000) : ri_agree(it->comm, "a plan", NULL, 0, 0));
+    it->comm->active = NULL;
+}
+
+static void a_request_that_fails_ends_the_agreement(void **state)
+{
+    (void)state;
+    for (leaver = 0; leaver < 2; leaver++) {
+        struct group group;
+
+        group_init(&group, 3);
+        group.then = fail_while_agreeing;
+        run_group(&group);
+        for (int r = 0; r < 3; r++) {
+            assert_int_equal(group.members[r].status, r == leaver ? RONDO_ERR_KERNEL : RONDO_ERR_PEER);
+            assert_non_null(strstr(group.members[r].text, "kernel 'x' returned 7"));
+        }
+    }
+}
+
 static void one_comes_not(struct group *group, int index)
 {
     struct member *it = &group->members[index];
@@ -224,6 +355,10 @@ int main(void)
         cmocka_unit_test(an_abort_reaches_all),
         cmocka_unit_test(a_failure_reaches_all_with_its_reason),
         cmocka_unit_test(a_clean_leave_is_no_death),
+        cmocka_unit_test(a_leave_is_seen_by_all),
+        cmocka_unit_test(an_agreement_with_one_who_left_fails_at_once),
+        cmocka_unit_test(requests_move_while_ranks_agree),
+        cmocka_unit_test(a_request_that_fails_ends_the_agreement),
         cmocka_unit_test(a_rank_that_does_not_come_is_named_by_all),
     };
 
