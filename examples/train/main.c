@@ -109,6 +109,7 @@ int main(int argc, char **argv)
     int code;
 
     memset(&trainer, 0, sizeof(trainer));
+    setvbuf(stdout, NULL, _IOLBF, 0); /* lines come as they are made, through a pipe too */
     options_parse(&options, argc, argv, &problem);
     if (options.help || options.version) {
         if (options.help)

@@ -28,7 +28,7 @@ static const struct option {
     { "kernel", TEXT, AT(kernel), "NAME", 0, 0, "a bundled attention kernel [flash]" },
     { "tokens", INTEGER, AT(tokens), "N", 2, 1 << 30, "of one sequence, cut over all ranks [2048]" },
     { "steps", INTEGER, AT(steps), "N", 1, 1e15, "train for N steps" },
-    { "seconds", REAL, AT(seconds), "S", 1e-3, 1e9, "train for S seconds [150 without --steps]" },
+    { "seconds", REAL, AT(seconds), "S", 1e-3, 1e9, "train for S seconds, resumed ones included [150]" },
     { "stop-at", INTEGER, AT(stop_at), "STEP", 1, 1e15, "stop after this one of the --steps" },
     { "seed", SEED, AT(seed), "N", 0, 0, "of the first weights and the order of the text [1]" },
     { "lr", REAL, AT(rate), "R", 1e-9, 10, "highest learning rate [0.004]" },

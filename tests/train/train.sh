@@ -23,7 +23,7 @@ ranks() {
     count=$1
     shift
     # shellcheck disable=SC2086
-    timeout -k 5 100 "$run" -n "$count" "$train" $small "$@" > out 2> err
+    timeout -k 60 200 "$run" -n "$count" "$train" $small "$@" > out 2> err
 }
 
 # works NAME N OPTIONS...
@@ -123,7 +123,7 @@ refuses "a CSV into no folder fails" 1 "no/folder" 3 --steps 1 --csv no/folder t
 # A signal to the launcher reaches all ranks; they agree on the step after which they save and stop.
 mkfifo lines
 # shellcheck disable=SC2086
-timeout -k 5 100 "$run" -n 3 "$train" $small --steps 1000000 --save stop.rondo text > lines 2> err &
+timeout -k 60 200 "$run" -n 3 "$train" $small --steps 1000000 --save stop.rondo text > lines 2> err &
 pid=$!
 {
     while read -r line; do
@@ -142,4 +142,45 @@ status=$?
 tap_empty "a signal saves and stops" faults
 step=$(sed -n 's/^saved stop.rondo at step //p' rest)
 works "what it saved resumes" 3 --steps 1000000 --stop-at $((step + 2)) --resume stop.rondo text
+
+# The same while it generates.
+# shellcheck disable=SC2086
+timeout -k 60 200 "$run" -n 3 "$train" $small --steps 2 --sample 1000000 text > lines 2> err &
+pid=$!
+{
+    while read -r line; do
+        case $line in "attention sent"*) kill -INT $pid && break ;; esac
+    done
+    cat > rest
+} < lines
+wait $pid
+status=$?
+{
+    [ $status -eq 0 ] || echo "status $status"
+    tail -n 1 rest | grep -q '^uniform' || echo "no last line"
+} > faults
+[ ! -s faults ] || { head -c 300 rest; cat err; } >> faults
+tap_empty "a signal ends the sample" faults
+
+# A rank that is killed takes the others down, with a message, and nobody waits for it.
+# shellcheck disable=SC2016,SC2086
+timeout -k 60 200 "$run" -n 3 sh -c 'echo "pid $RONDO_RANK $$"; exec "$@"' sh \
+    "$train" $small --steps 1000000 text > lines 2> err &
+pid=$!
+{
+    victim=
+    while read -r word rank number rest; do
+        case $word$rank in pid2) victim=$number ;; esac
+        case $word in step) [ -n "$victim" ] && kill -KILL "$victim" && break ;; esac
+    done
+    cat > rest
+} < lines
+wait $pid
+status=$?
+{
+    [ $status -eq 137 ] || echo "status $status, expected that of a killed rank"
+    grep -q '^rondo-train: rank [01]: ' err || echo "no other rank says why it ended"
+} > faults
+[ ! -s faults ] || cat rest err >> faults
+tap_empty "a killed rank ends the run" faults
 tap_done
