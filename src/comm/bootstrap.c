@@ -326,6 +326,38 @@ static int exchange_turn(struct ri_bootstrap *b, int wait_ms)
     return turn(b, wait_ms);
 }
 
+static int has_unsent(const struct ri_peer *peer)
+{
+    return ri_link_unsent(&peer->link);
+}
+
+static int any_unsent(const struct ri_bootstrap *b)
+{
+    int unsent = 0;
+
+    for (int i = 0; i < peer_count(b); i++)
+        unsent |= has_unsent(&b->peers[i]);
+    return unsent;
+}
+
+/* Rank 0 may not look at its connections for long after an exchange, so all must be out by then. */
+static int send_rest(struct ri_bootstrap *b, int64_t deadline_ns)
+{
+    char slow[160];
+    int err = 0;
+
+    while (!err && any_unsent(b)) {
+        int wait_ms = ri_ms_until(deadline_ns, 1000);
+
+        err = exchange_turn(b, wait_ms);
+        if (err || wait_ms || !any_unsent(b))
+            continue;
+        ri_bootstrap_name_missing(b, has_unsent, slow, sizeof(slow));
+        err = ri_bootstrap_fail(b, RONDO_ERR_TIMEOUT, "%s did not take in time what was exchanged", slow);
+    }
+    return err;
+}
+
 static int await_parts(struct ri_bootstrap *b, int64_t deadline_ns)
 {
     int64_t begin_ns = ri_now_ns(), tell_ns = begin_ns + TELL_EVERY_NS;
@@ -334,18 +366,18 @@ static int await_parts(struct ri_bootstrap *b, int64_t deadline_ns)
 
     while (first_missing(b, &err) && !err) {
         int64_t now_ns = ri_now_ns();
-        int wait_ms = ri_ms_until(deadline_ns < tell_ns ? deadline_ns : tell_ns, 1000);
 
-        if (now_ns >= tell_ns || now_ns >= deadline_ns)
-            ri_bootstrap_name_missing(b, has_no_part, missing, sizeof(missing));
-        if (now_ns >= deadline_ns)
-            return ri_bootstrap_fail(b, RONDO_ERR_TIMEOUT, "%s did not come within %.3f s", missing,
-                                     (double)(now_ns - begin_ns) / 1e9);
         if (now_ns >= tell_ns) {
+            ri_bootstrap_name_missing(b, has_no_part, missing, sizeof(missing));
             ri_bootstrap_tell_waiting(b, has_no_part, missing);
             tell_ns = now_ns + TELL_EVERY_NS;
         }
-        err = exchange_turn(b, wait_ms);
+        err = exchange_turn(b, ri_ms_until(deadline_ns < tell_ns ? deadline_ns : tell_ns, 1000));
+        if (err || now_ns < deadline_ns || !first_missing(b, &err) || err)
+            continue; /* what had come in time counts, however late we look */
+        ri_bootstrap_name_missing(b, has_no_part, missing, sizeof(missing));
+        err = ri_bootstrap_fail(b, RONDO_ERR_TIMEOUT, "%s did not come within %.3f s", missing,
+                                (double)(now_ns - begin_ns) / 1e9);
     }
     return err;
 }
@@ -381,7 +413,7 @@ static int gather_root(struct ri_bootstrap *b, const void *mine, size_t bytes, c
         err = use_part(b, r, all + (size_t)r * bytes, bytes);
     for (int r = 1; r < b->size && !err; r++)
         err = ri_link_send(&b->peers[r].link, b->token, RI_FRAME_ALL, 0, all, (size_t)b->size * bytes);
-    return err;
+    return err ? err : send_rest(b, deadline_ns);
 }
 
 static int gather_leaf(struct ri_bootstrap *b, const void *mine, size_t bytes, char *all,
@@ -398,11 +430,11 @@ static int gather_leaf(struct ri_bootstrap *b, const void *mine, size_t bytes, c
         for (int r = 0; r < b->size; r++)
             if (b->left[r])
                 return still_used(b, r);
-        if (!wait_ms)
-            return ri_bootstrap_fail(b, RONDO_ERR_TIMEOUT, "%.160s did not come within %.3f s",
-                                     b->waiting[0] ? b->waiting : "rank 0",
-                                     (double)(ri_now_ns() - begin_ns) / 1e9);
         err = exchange_turn(b, wait_ms);
+        if (!err && !wait_ms && !root->has_part)
+            err = ri_bootstrap_fail(b, RONDO_ERR_TIMEOUT, "%.160s did not come within %.3f s",
+                                    b->waiting[0] ? b->waiting : "rank 0",
+                                    (double)(ri_now_ns() - begin_ns) / 1e9);
     }
     return err ? err : use_part(b, 0, all, (size_t)b->size * bytes);
 }
@@ -424,20 +456,13 @@ int ri_bootstrap_allgather(struct ri_bootstrap *b, const void *mine, size_t byte
 static void say_goodbye(struct ri_bootstrap *b)
 {
     int64_t deadline_ns = ri_now_ns() + GOODBYE_NS;
-    int unsent = 0;
 
     if (!b->fault)
         turn(b, 0); /* rank 0 passes on who has left before it */
-    for (int i = 0; i < peer_count(b); i++) {
+    for (int i = 0; i < peer_count(b); i++)
         ri_link_send(&b->peers[i].link, b->token, RI_FRAME_GOODBYE, b->rank, NULL, 0);
-        unsent |= ri_link_unsent(&b->peers[i].link);
-    }
-    while (unsent && ri_now_ns() < deadline_ns && !b->fault) {
+    while (any_unsent(b) && ri_now_ns() < deadline_ns && !b->fault)
         turn(b, UNSENT_MS);
-        unsent = 0;
-        for (int i = 0; i < peer_count(b); i++)
-            unsent |= ri_link_unsent(&b->peers[i].link);
-    }
 }
 
 void ri_bootstrap_destroy(struct ri_bootstrap *b)

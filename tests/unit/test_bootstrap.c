@@ -3,8 +3,11 @@
 #include "tests/helper.h"
 #include "tests/threads.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -25,6 +28,7 @@ struct world {
     int status[RANKS];
     char text[RANKS][256];
     int64_t took_ms[RANKS];
+    atomic_int done;    /* ranks that have exchanged */
     int dying, dies_by; /* rank, and signal or 0: plain exit */
 };
 
@@ -327,6 +331,79 @@ static void long_and_empty_exchanges_arrive(void **state)
     close(world.listen_fd);
 }
 
+/* Afterwards rank 0 looks at no connection until the others have all. */
+static void exchange_and_be_busy(void *context, int rank)
+{
+    enum { BYTES = 8 << 20 };
+    struct world *world = context;
+    struct ri_bootstrap *bootstrap = NULL;
+    char *mine = calloc(1, BYTES), *all = malloc((size_t)RANKS * BYTES);
+    int64_t end_ns = ri_now_ns() + 10000000000;
+    int err = mine && all ? join(world, rank, &bootstrap) : RONDO_ERR_MEMORY;
+
+    if (!err) {
+        mine[BYTES - 1] = (char)rank;
+        err = ri_bootstrap_allgather(bootstrap, mine, BYTES, all, end_ns);
+    }
+    for (int r = 0; r < RANKS && !err; r++)
+        if (all[(size_t)(r + 1) * BYTES - 1] != r)
+            err = ri_error(RONDO_ERR_INTERNAL, "part of %d is wrong", r);
+    note(world, rank, err);
+    world->done++;
+    while (rank == 0 && world->done < RANKS)
+        sched_yield();
+    free(mine);
+    free(all);
+    ri_bootstrap_destroy(bootstrap);
+}
+
+static void all_is_out_when_rank_0_turns_away(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world);
+    test_threads(RANKS, exchange_and_be_busy, &world);
+    all_met(&world, 15000);
+    close(world.listen_fd);
+}
+
+/* Rank 0 comes after its deadline, when the others' parts are there. */
+static void come_late(void *context, int rank)
+{
+    struct world *world = context;
+    struct ri_bootstrap *bootstrap = NULL;
+    int64_t end_ns = ri_now_ns() + 10000000000;
+    int mine = rank, all[RANKS] = { 0 }, there = 0, bytes, err;
+
+    err = join(world, rank, &bootstrap);
+    while (rank == 0 && !err && there < RANKS - 1 && ri_now_ns() < end_ns) {
+        there = 0;
+        for (int r = 1; r < RANKS; r++)
+            there += ioctl(bootstrap->peers[r].link.fd, FIONREAD, &bytes) == 0 &&
+                     bytes == RI_FRAME_HEAD_BYTES + (int)sizeof(mine);
+        sched_yield();
+    }
+    if (!err)
+        err = ri_bootstrap_allgather(bootstrap, &mine, sizeof(mine), all, rank ? end_ns : ri_now_ns() - 1);
+    for (int r = 0; r < RANKS && !err; r++)
+        if (all[r] != r)
+            err = ri_error(RONDO_ERR_INTERNAL, "rank %d gave %d", r, all[r]);
+    note(world, rank, err);
+    ri_bootstrap_destroy(bootstrap);
+}
+
+static void what_has_come_counts_after_the_deadline(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world);
+    test_threads(RANKS, come_late, &world);
+    all_met(&world, 15000);
+    close(world.listen_fd);
+}
+
 static void exchange_unlike(void *context, int rank)
 {
     struct world *world = context;
@@ -459,6 +536,8 @@ int main(void)
         cmocka_unit_test(strangers_cannot_use_up_descriptors),
         cmocka_unit_test(a_rank_may_come_again),
         cmocka_unit_test(long_and_empty_exchanges_arrive),
+        cmocka_unit_test(all_is_out_when_rank_0_turns_away),
+        cmocka_unit_test(what_has_come_counts_after_the_deadline),
         cmocka_unit_test(unlike_sizes_are_named_by_all),
         cmocka_unit_test(a_killed_rank_is_named_by_all),
         cmocka_unit_test(an_exit_without_destroy_is_a_death),
