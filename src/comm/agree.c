@@ -87,6 +87,8 @@ int ri_agree_until(struct rondo_comm *comm, const char *what, const struct ri_fi
     err = ri_bootstrap_allgather(comm->bootstrap, &mine, sizeof(mine), all, deadline_ns);
     if (err)
         err = ri_comm_fail(comm, err);
+    if (err && local_status < 0) /* the cause, which the caller would lose */
+        err = ri_error(local_status, "%s", text);
     if (!err)
         err = refused(comm, all, local_status, text);
     if (!err)

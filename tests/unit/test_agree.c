@@ -105,6 +105,31 @@ static void different_calls_are_named_by_all(void **state)
     all_say(&group, RONDO_ERR_MISMATCH, "rank 1 in all-reduce");
 }
 
+static atomic_int present;
+
+static void agree_too_late(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+    int status = index == 1 ? ri_error(RONDO_ERR_TRANSPORT, "rank 2 does not answer") : 0;
+
+    for (present++; present < group->count;) /* a failure must not meet one who is still being made */
+        sched_yield();
+    note(it, ri_agree_until(it->comm, "connecting", NULL, 0, status, ri_now_ns() - 1));
+}
+
+static void a_late_agreement_does_not_lose_the_cause(void **state)
+{
+    struct group group;
+
+    (void)state;
+    group_init(&group, 3);
+    group.then = agree_too_late;
+    present = 0;
+    run_group(&group);
+    assert_int_equal(group.members[1].status, RONDO_ERR_TRANSPORT);
+    assert_string_equal(group.members[1].text, "rank 2 does not answer");
+}
+
 /* ---- trouble later ---- */
 
 static int leaver;
@@ -352,6 +377,7 @@ int main(void)
         cmocka_unit_test(each_field_that_differs_is_named_by_all),
         cmocka_unit_test(a_refused_argument_on_one_rank_reaches_all),
         cmocka_unit_test(different_calls_are_named_by_all),
+        cmocka_unit_test(a_late_agreement_does_not_lose_the_cause),
         cmocka_unit_test(an_abort_reaches_all),
         cmocka_unit_test(a_failure_reaches_all_with_its_reason),
         cmocka_unit_test(a_clean_leave_is_no_death),
