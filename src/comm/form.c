@@ -278,7 +278,13 @@ static int form_root(struct ri_bootstrap *b, const struct ri_bootstrap_params *p
 
 /* ---- the others ---- */
 
-enum outcome { JOINED, AGAIN, FAILED };
+enum outcome {
+    UNREACHED, /* nobody listens there */
+    SILENT,    /* somebody listens, and has said nothing */
+    FOREIGN,   /* it says something else, or closes */
+    JOINED,
+    FAILED
+};
 
 static int wait_for(int fd, short events, int64_t deadline_ns)
 {
@@ -321,7 +327,7 @@ static enum outcome await_welcome(struct ri_bootstrap *b, int64_t deadline_ns, i
         if (event == RI_LINK_IDLE)
             continue;
         if (event != RI_LINK_FRAME)
-            return AGAIN;
+            return FOREIGN;
         if (frame.kind == RI_FRAME_WELCOME)
             return JOINED;
         if (frame.kind == RI_FRAME_WAITING && frame.bytes < sizeof(b->waiting)) {
@@ -332,10 +338,10 @@ static enum outcome await_welcome(struct ri_bootstrap *b, int64_t deadline_ns, i
             ri_error(*err, "%s", text);
             return FAILED;
         } else {
-            return AGAIN;
+            return FOREIGN;
         }
     }
-    return AGAIN;
+    return SILENT;
 }
 
 static enum outcome try_to_join(struct ri_bootstrap *b, const struct ri_endpoint *endpoint,
@@ -347,7 +353,7 @@ static enum outcome try_to_join(struct ri_bootstrap *b, const struct ri_endpoint
 
     *err = reach(endpoint, deadline_ns, &fd);
     if (*err)
-        return AGAIN;
+        return UNREACHED;
     ri_link_open(&b->peers[0].link, fd);
     ri_put(hello, (uint32_t)b->size, 4);
     if (ri_link_send(&b->peers[0].link, b->token, RI_FRAME_HELLO, b->rank, hello, sizeof(hello))) {
@@ -360,30 +366,38 @@ static enum outcome try_to_join(struct ri_bootstrap *b, const struct ri_endpoint
     return outcome;
 }
 
-static int nobody_came(const struct ri_bootstrap *b, const struct ri_bootstrap_params *params,
-                       int64_t begin_ns, int why)
+/* at: where we tried last, or NULL */
+static int nobody_came(const struct ri_bootstrap *b, const struct ri_endpoint *at, int64_t begin_ns,
+                       enum outcome last, int why)
 {
     double seconds = (double)(ri_now_ns() - begin_ns) / 1e9;
+    const char *text = strerror(-why);
     char name[80] = "nowhere";
 
     if (b->waiting[0])
         return ri_error(RONDO_ERR_TIMEOUT, "%s of %d did not come within %.3f s", b->waiting, b->size,
                         seconds);
-    if (params->endpoint_count)
-        ri_tcp_name(&params->endpoints[params->endpoint_count - 1], name, sizeof(name));
+    if (at)
+        ri_tcp_name(at, name, sizeof(name));
+    if (last == SILENT)
+        text = "it accepts connections, but rank 0 has not answered";
+    if (last == FOREIGN)
+        text = "the port answers, but not as this group";
     return ri_error(RONDO_ERR_TIMEOUT, "rank 0 of %d did not come to %s within %.3f s (%s)", b->size, name,
-                    seconds, why ? strerror(-why) : "the port answers, but not as this group");
+                    seconds, text);
 }
 
 static int form_leaf(struct ri_bootstrap *b, const struct ri_bootstrap_params *params)
 {
+    const struct ri_endpoint *at = NULL;
+    enum outcome outcome = UNREACHED;
     int64_t begin_ns = ri_now_ns();
-    int wait_ms = 1, err = 0;
+    int wait_ms = 1, err = -ETIMEDOUT;
 
     while (ri_now_ns() < params->deadline_ns) {
-        for (int i = 0; i < params->endpoint_count; i++) {
-            enum outcome outcome = try_to_join(b, &params->endpoints[i], params->deadline_ns, &err);
-
+        for (int i = 0; i < params->endpoint_count && ri_now_ns() < params->deadline_ns; i++) {
+            at = &params->endpoints[i];
+            outcome = try_to_join(b, at, params->deadline_ns, &err);
             if (outcome == JOINED)
                 return ri_bootstrap_watch(b, b->peers[0].link.fd, 0, 1);
             if (outcome == FAILED)
@@ -392,7 +406,7 @@ static int form_leaf(struct ri_bootstrap *b, const struct ri_bootstrap_params *p
         poll(NULL, 0, ri_ms_until(params->deadline_ns, wait_ms)); /* rank 0 may be late */
         wait_ms = wait_ms < 50 ? 2 * wait_ms : 50;
     }
-    return nobody_came(b, params, begin_ns, err);
+    return nobody_came(b, at, begin_ns, outcome, err);
 }
 
 int ri_bootstrap_create(const struct ri_bootstrap_params *params, struct ri_bootstrap **bootstrap)

@@ -56,9 +56,14 @@ tests_unit_test_agree_CFLAGS = $(test_cflags)
 tests_unit_test_agree_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/unit/test_bootstrap
-tests_unit_test_bootstrap_SOURCES = tests/unit/test_bootstrap.c tests/helper.h tests/threads.h
+tests_unit_test_bootstrap_SOURCES = tests/unit/test_bootstrap.c tests/unit/star.h tests/helper.h tests/threads.h
 tests_unit_test_bootstrap_CFLAGS = $(test_cflags)
 tests_unit_test_bootstrap_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_strangers
+tests_unit_test_strangers_SOURCES = tests/unit/test_strangers.c tests/unit/star.h tests/helper.h tests/threads.h
+tests_unit_test_strangers_CFLAGS = $(test_cflags)
+tests_unit_test_strangers_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/unit/test_unique_id
 tests_unit_test_unique_id_SOURCES = tests/unit/test_unique_id.c tests/helper.h tests/threads.h

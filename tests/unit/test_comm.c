@@ -268,6 +268,7 @@ static void a_missing_rank_0_is_named(void **state)
     group.members[0].connect_ms = group.members[1].connect_ms = 300;
     run_group(&group);
     all_say(&group, RONDO_ERR_TIMEOUT, "rank 0 of 3");
+    all_say(&group, RONDO_ERR_TIMEOUT, "it accepts connections, but rank 0 has not answered");
 }
 
 static void the_deadline_may_come_from_the_environment(void **state)
