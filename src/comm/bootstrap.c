@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "comm/bytes.h"
 #include "comm/comm.h"
@@ -169,8 +168,8 @@ static int part_came(struct ri_bootstrap *b, struct ri_peer *peer, int rank, con
 static int told_of_failure(struct ri_bootstrap *b, int status, const char *text)
 {
     if (!b->fault) {
-        ri_log(RI_LOG_INFO, "comm", "told: %s", text);
         record(b, status, text);
+        b->is_told = 1;
         if (b->rank == 0)
             spread(b, status, text);
     }
@@ -223,7 +222,6 @@ static int peer_died(struct ri_bootstrap *b, int rank)
     ri_bootstrap_drop(b, &b->peers[rank].link);
     if (b->fault)
         return ri_error(b->fault, "%s", b->fault_text);
-    ri_log(RI_LOG_ERROR, "comm", "rank %d is gone", rank);
     return ri_bootstrap_fail(b, RONDO_ERR_PEER,
                              "rank %d is gone: its process ended without destroying the communicator",
                              rank);

@@ -25,6 +25,7 @@ struct ri_bootstrap {
     struct ri_peer *peers; /* rank 0: [size], its own unused; another rank: [1], rank 0 */
     uint8_t *left;         /* [size] the rank has said goodbye; rank 0 passes it on */
     int fault;             /* first failure of the group; stays */
+    int is_told;           /* another rank has found it */
     char fault_text[RI_TEXT_BYTES];
     char waiting[RI_TEXT_BYTES]; /* whom rank 0 waits for, as it told us last */
     int (*aside)(void *context); /* called while an exchange waits, to move other things; 1: there are

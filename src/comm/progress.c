@@ -116,7 +116,7 @@ static int ask_for_culprit(struct rondo_comm *comm, int status)
 
 int ri_comm_fail(struct rondo_comm *comm, int status)
 {
-    int culprit;
+    int culprit, is_told;
 
     if (comm->failed)
         return ri_error(comm->failed, "%s", comm->failure);
@@ -127,7 +127,9 @@ int ri_comm_fail(struct rondo_comm *comm, int status)
         comm->failed = culprit;
         snprintf(comm->failure, sizeof(comm->failure), "%s", rondo_last_error());
     }
-    ri_log(RI_LOG_ERROR, "comm", "the communicator has failed: %s", comm->failure);
+    /* One line at error for one failure, from whoever found it. */
+    is_told = comm->bootstrap && comm->bootstrap->is_told;
+    ri_log(is_told ? RI_LOG_INFO : RI_LOG_ERROR, "comm", "the communicator has failed: %s", comm->failure);
     ri_bootstrap_abort(comm->bootstrap, comm->failure);
     return ri_error(comm->failed, "%s", comm->failure);
 }

@@ -110,9 +110,11 @@ static atomic_int present;
 static void agree_too_late(struct group *group, int index)
 {
     struct member *it = &group->members[index];
+    int64_t end_ns = ri_now_ns() + 10000000000;
     int status = index == 1 ? ri_error(RONDO_ERR_TRANSPORT, "rank 2 does not answer") : 0;
 
-    for (present++; present < group->count;) /* a failure must not meet one who is still being made */
+    present++;
+    while (present < group->count && ri_now_ns() < end_ns) /* a failure must not meet one half-made */
         sched_yield();
     note(it, ri_agree_until(it->comm, "connecting", NULL, 0, status, ri_now_ns() - 1));
 }
@@ -194,6 +196,38 @@ static void a_failure_reaches_all_with_its_reason(void **state)
         assert_non_null(strstr(group.members[r].text, "kernel 'x' returned 7 in step 3"));
         assert_true(r == 1 || strstr(group.members[r].text, "rank 1 gave up"));
     }
+}
+
+static int fail_in_child(void *context)
+{
+    struct group *group = context;
+
+    setenv("RONDO_LOG", "info", 1);
+    run_group(group);
+    return group->members[1].status != RONDO_ERR_KERNEL;
+}
+
+static int count(const char *text, const char *word)
+{
+    int found = 0;
+
+    for (; (text = strstr(text, word)); text++)
+        found++;
+    return found;
+}
+
+static void a_failure_is_an_error_where_it_is_found(void **state)
+{
+    static char text[65536];
+    struct group group;
+
+    (void)state;
+    group_init(&group, 4);
+    group.then = one_fails;
+    assert_int_equal(test_in_child(fail_in_child, &group, text, sizeof(text)), 0);
+    assert_int_equal(count(text, "] error "), 1);
+    assert_int_equal(count(text, "rondo[1] error comm: the communicator has failed: kernel 'x'"), 1);
+    assert_int_equal(count(text, "info comm: the communicator has failed: rank 1 gave up"), 3);
 }
 
 static void one_leaves(struct group *group, int index)
@@ -373,6 +407,7 @@ static void a_rank_that_does_not_come_is_named_by_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_is_an_error_where_it_is_found), /* before the log has read its level */
         cmocka_unit_test(agreement_is_found),
         cmocka_unit_test(each_field_that_differs_is_named_by_all),
         cmocka_unit_test(a_refused_argument_on_one_rank_reaches_all),
