@@ -207,7 +207,7 @@ rondo_status_t rondo_comm_create(const rondo_unique_id_t *id, int rank, int size
 rondo_status_t rondo_comm_create_env(const rondo_config_t *config, rondo_comm_t *comm)
 {
     static atomic_uint turns;
-    unsigned turn = atomic_fetch_add(&turns, 1);
+    unsigned turn;
     int64_t begin_ns = ri_now_ns();
     struct ri_env env;
     struct start start = { .listen_fd = -1 };
@@ -216,8 +216,11 @@ rondo_status_t rondo_comm_create_env(const rondo_config_t *config, rondo_comm_t 
     if (!comm)
         return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
     err = ri_settings_check(config);
-    if (!err)
-        err = ri_env_read(turn, &env);
+    do { /* a call that is refused here does not count: the other ranks have not seen it */
+        turn = atomic_load(&turns);
+        if (!err)
+            err = ri_env_read(turn, &env);
+    } while (!err && !atomic_compare_exchange_strong(&turns, &turn, turn + 1));
     if (err)
         return err;
     start.rank = env.rank;
@@ -264,6 +267,7 @@ rondo_status_t rondo_comm_abort(rondo_comm_t comm)
         return 0;
     comm->failed = RONDO_ERR_PEER;
     snprintf(comm->failure, sizeof(comm->failure), "this rank has called rondo_comm_abort");
+    ri_log(RI_LOG_ERROR, "comm", "the communicator has failed: %s", comm->failure);
     ri_bootstrap_abort(comm->bootstrap, "it called rondo_comm_abort");
     return 0;
 }
