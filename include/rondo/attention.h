@@ -77,15 +77,17 @@ typedef struct rondo_plan_stats {
     uint64_t sent_bytes[2];            /* by lane: 0 inside the host, 1 between hosts */
     uint64_t received_bytes[2];
     uint64_t pairs;                    /* (query, key) pairs given to the kernel, forward and backward, per batch row */
-    double compute_seconds;            /* in the kernel */
+    double compute_seconds;            /* in the kernel, in merges and copies */
     double move_seconds;               /* some transfer was under way */
-    double exposed_seconds;            /* some transfer was under way and nothing computed */
+    double exposed_seconds;            /* some transfer was under way and no step computed, the time that
+                                        * the caller spends outside Rondo included */
 } rondo_plan_stats_t;
 
 #define RONDO_PLAN_STATS_INIT { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0 }
 
 /* Collective over comm: all ranks call it in the same order, with equal layout, desc and options; a
- * difference, or an argument refused on one rank, is an error on every rank.  The layout is copied. */
+ * difference, or an argument refused on one rank, is an error on every rank; only kernels
+ * may differ, if all take delta or none does.  The layout is copied. */
 rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
                                     const rondo_attention_desc_t *desc,
                                     const rondo_plan_options_t *options, rondo_plan_t *plan);
@@ -103,7 +105,8 @@ rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention
 rondo_status_t rondo_plan_describe(rondo_plan_t plan, char *text, size_t bytes, size_t *needed);
 rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats);
 
-/* Local.  A request that is still in flight is cancelled.  NULL is a no-op. */
+/* Local.  A request that is still under way is cancelled, which fails the communicator: the others may
+ * wait for it.  Its handle is invalid afterwards.  NULL is a no-op. */
 void rondo_plan_destroy(rondo_plan_t plan);
 
 #pragma GCC visibility pop

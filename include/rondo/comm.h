@@ -59,14 +59,16 @@ rondo_status_t rondo_comm_create_env(const rondo_config_t *config, rondo_comm_t 
 
 rondo_status_t rondo_comm_query(rondo_comm_t comm, rondo_comm_info_t *info);
 
-/* Moves what can be moved, without waiting.  For callers that compute between start and wait. */
+/* Moves what can be moved, and runs pieces of kernels that are ready, without waiting.  For callers that
+ * compute between start and wait. */
 rondo_status_t rondo_comm_progress(rondo_comm_t comm);
 
 /* Tells the other ranks that this one gives up: their waits end with RONDO_ERR_PEER.  Local, does
  * not wait.  Destroy the communicator afterwards. */
 rondo_status_t rondo_comm_abort(rondo_comm_t comm);
 
-/* Closes the communicator.  Plans made on it must be destroyed before.  NULL is a no-op. */
+/* Closes the communicator.  Plans made on it must be destroyed before; handles of requests that are
+ * still under way are invalid afterwards.  NULL is a no-op. */
 void rondo_comm_destroy(rondo_comm_t comm);
 
 #pragma GCC visibility pop

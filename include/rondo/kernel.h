@@ -86,9 +86,10 @@ enum {
     RONDO_KERNEL_NEEDS_O = 1u << 1 /* backward computes delta itself, from o */
 };
 
-/* A kernel: bundled, or the caller's own.  It is called only in the thread that calls start, test or
- * wait, never twice at once for one plan, and returns 0 or any other number to fail the plan with
- * RONDO_ERR_KERNEL.  It must not call Rondo. */
+/* A kernel: bundled, or the caller's own.  It is called only in a thread that is inside rondo_test,
+ * rondo_wait, rondo_comm_progress or rondo_attention_plan, never twice at once for one plan, and
+ * returns 0, or any other number to fail the communicator with RONDO_ERR_KERNEL.  It must not call
+ * Rondo. */
 typedef struct rondo_kernel {
     size_t struct_bytes;
     const char *name;

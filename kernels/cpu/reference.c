@@ -139,7 +139,7 @@ static void backward_key(const rondo_kernel_backward_t *a, const rondo_tile_t *t
                          int kv_head, int64_t j, double *dk, double *dv)
 {
     const rondo_kernel_shape_t *s = a->shape;
-    struct ri_range queries = ri_tile_queries(tile, j);
+    struct ri_range queries = ri_tile_rows(tile, j);
     int group = s->q_heads / s->kv_heads;
     double p, ds;
 

@@ -29,7 +29,7 @@ static inline struct ri_range ri_tile_keys(const rondo_tile_t *t, int64_t i)
 }
 
 /* Queries of the tile that see its key j: j + lo <= i <= j + hi. */
-static inline struct ri_range ri_tile_queries(const rondo_tile_t *t, int64_t j)
+static inline struct ri_range ri_tile_rows(const rondo_tile_t *t, int64_t j)
 {
     return ri_range_within(j + ri_tile_edge(t, t->lo), j + ri_tile_edge(t, t->hi) + 1, t->q_count);
 }

@@ -107,7 +107,7 @@ static int64_t float_bits(float x)
 /* Compares everything that ranks must have in common; status: what this rank's own checks said. */
 static int agree(rondo_comm_t comm, const struct rondo_layout *layout,
                  const rondo_attention_desc_t *desc, const struct ri_choice *choice, unsigned flags,
-                 int status)
+                 int64_t hash, int status)
 {
     const struct ri_field fields[] = {
         { "layout kind", layout->kind }, { "tokens", layout->tokens },
@@ -117,6 +117,7 @@ static int agree(rondo_comm_t comm, const struct rondo_layout *layout,
         { "scale (bits)", float_bits(desc->scale) }, { "schedule", choice->id[RI_FORWARD] },
         { "backward", choice->id[RI_BACKWARD] },
         { "kernel needs o", (flags & RONDO_KERNEL_NEEDS_O) != 0 }, { "plan number", comm->next_plan },
+        { "schedule (hash)", hash },
     };
 
     return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
@@ -151,6 +152,7 @@ rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
     struct ri_choice choice = { { NULL }, { NULL }, { 0 } };
     const rondo_kernel_t *kernel = NULL;
     struct rondo_plan *plan = NULL;
+    int64_t hash = 0;
     int err;
 
     if (!comm)
@@ -165,7 +167,9 @@ rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
         full.v_dim = desc->v_dim ? desc->v_dim : desc->qk_dim;
         full.scale = desc->scale != 0 ? desc->scale : (float)(1 / sqrt(desc->qk_dim));
     }
-    err = agree(comm, err ? &no_layout : layout, &full, &choice, kernel ? kernel->flags : 0, err);
+    if (!err)
+        err = ri_plan_hash(&choice, comm->size, comm->host, &hash);
+    err = agree(comm, err ? &no_layout : layout, &full, &choice, kernel ? kernel->flags : 0, hash, err);
     if (err)
         return err;
     err = create(comm, layout, &full, &choice, kernel, &plan);
@@ -298,23 +302,6 @@ rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats)
     if (stats->struct_bytes != sizeof(*stats))
         return ri_error(RONDO_ERR_ARGUMENT, "stats.struct_bytes is %zu, not %zu: "
                         "start from RONDO_PLAN_STATS_INIT", stats->struct_bytes, sizeof(*stats));
-    *stats = (rondo_plan_stats_t)RONDO_PLAN_STATS_INIT;
-    stats->forwards = plan->plan->calls[RI_FORWARD];
-    stats->backwards = plan->plan->calls[RI_BACKWARD];
-    for (int i = 0; i < RI_PASSES; i++) {
-        const struct ri_pass_state *pass = &plan->plan->pass[i];
-        const struct ri_engine_stats *from = pass->engine ? ri_engine_stats(pass->engine) : NULL;
-
-        if (!from)
-            continue;
-        for (int lane = 0; lane < RI_LANES; lane++) {
-            stats->sent_bytes[lane] += from->sent_bytes[lane];
-            stats->received_bytes[lane] += from->received_bytes[lane];
-        }
-        stats->pairs += pass->pairs;
-        stats->compute_seconds += from->compute_seconds;
-        stats->move_seconds += from->move_seconds;
-        stats->exposed_seconds += from->exposed_seconds;
-    }
+    ri_plan_stats(plan->plan, stats);
     return 0;
 }

@@ -13,7 +13,6 @@ struct ri_collectives {
     struct ri_collective **broadcast; /* [size], by root */
     int size;
     uint32_t runs;                    /* started so far, equal on all ranks */
-    uint64_t completed;
     struct rondo_request request;
 };
 
@@ -66,14 +65,16 @@ static int start(struct rondo_comm *comm, struct ri_collective **collective, con
     struct ri_collectives *all = comm->collectives;
     int err = ri_request_check(&all->request, comm, call->what);
 
-    if (!err && !*collective)
-        err = ri_collective_create(&place, call->build, call->root, collective);
     if (err)
         return err;
+    if (!*collective)
+        err = ri_collective_create(&place, call->build, call->root, collective);
+    if (err) /* the others have started, or will: they must hear of it */
+        return ri_comm_fail(comm, err);
     err = ri_collective_start(*collective, call->input, call->output, call->count, call->dtype,
                               call->element_bytes, all->runs++);
     return ri_request_begin(&all->request, comm, ri_collective_engine(*collective), call->what,
-                            &all->completed, err, request);
+                            NULL, err, request);
 }
 
 static int check(rondo_comm_t comm, rondo_request_t *request)

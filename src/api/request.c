@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/request.h"
 
+#include <limits.h>
+
 #include "base/clock.h"
 #include "base/status.h"
+
+#define LEFT_AFTER_NS ((int64_t)2000000000)
 
 int ri_request_check(const struct rondo_request *request, struct rondo_comm *comm, const char *what)
 {
@@ -14,6 +18,8 @@ int ri_request_check(const struct rondo_request *request, struct rondo_comm *com
                         "request first", what, request->what);
     return 0;
 }
+
+static void advance(struct rondo_comm *comm);
 
 static void unlink_request(struct rondo_request *request)
 {
@@ -40,14 +46,19 @@ int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, str
     request->active = 1;
     request->next = comm->active;
     comm->active = request;
+    comm->advance = advance;
     *handle = request;
     return 0;
 }
 
+/* Others may wait for what this request would have sent, so they are told. */
 void ri_request_cancel(struct rondo_request *request)
 {
     if (!request->active)
         return;
+    if (request->state == 0)
+        ri_comm_fail(request->comm, ri_error(RONDO_ERR_PEER, "rank %d destroyed a %s that was under way",
+                                             request->comm->rank, request->what));
     ri_engine_cancel(request->engine);
     unlink_request(request);
 }
@@ -62,12 +73,59 @@ static void advance_all(struct rondo_comm *comm, int *idle)
         if (r->state != 0)
             continue;
         r->state = ri_engine_progress(r->engine, &nothing);
-        if (r->state == 1)
+        if (r->state == 1 && r->completed)
             (*r->completed)++;
         if (r->state < 0)
             ri_comm_fail(comm, r->state);
         *idle = *idle && nothing && r->state == 0;
     }
+}
+
+/* Fails when a request waits for a rank that has left in good order: it will never send.  What it sent
+ * before may still be on its way, so that takes a while of idleness. */
+static void look_who_left(struct rondo_comm *comm)
+{
+    if (comm->failed || ri_now_ns() - comm->idle_since_ns < LEFT_AFTER_NS)
+        return;
+    for (struct rondo_request *r = comm->active; r; r = r->next) {
+        char where[160];
+        int peer;
+
+        if (r->state != 0)
+            continue;
+        ri_engine_where(r->engine, where, sizeof(where), &peer);
+        if (peer < 0 || !ri_comm_has_left(comm, peer))
+            continue;
+        ri_comm_fail(comm, ri_error(RONDO_ERR_PEER, "rank %d has left, and rank %d waits in %s", peer,
+                                    comm->rank, where));
+        return;
+    }
+}
+
+/* One round of everything: moves what can be moved.  Returns whether nothing could be done. */
+static int attend(struct rondo_comm *comm)
+{
+    int idle;
+
+    advance_all(comm, &idle);
+    if (!idle) {
+        comm->idle_rounds = 0;
+        return 0;
+    }
+    if (comm->idle_rounds == 0)
+        comm->idle_since_ns = ri_now_ns();
+    if (comm->idle_rounds < INT_MAX)
+        comm->idle_rounds++;
+    if (!comm->failed && ri_comm_progress(comm, comm->idle_rounds) > 0)
+        return 0;
+    look_who_left(comm);
+    return 1;
+}
+
+/* For agreements that wait while requests are under way. */
+static void advance(struct rondo_comm *comm)
+{
+    attend(comm);
 }
 
 /* Takes the request out of the caller's hands; says how it ended. */
@@ -101,7 +159,6 @@ static int give_up(rondo_request_t *handle, int timeout_ms)
 rondo_status_t rondo_test(rondo_request_t *request, int *done)
 {
     struct rondo_comm *comm;
-    int idle;
 
     if (!request)
         return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
@@ -111,10 +168,7 @@ rondo_status_t rondo_test(rondo_request_t *request, int *done)
     if (!*request)
         return 0;
     comm = (*request)->comm;
-    advance_all(comm, &idle);
-    comm->idle_rounds = idle ? comm->idle_rounds + 1 : 0;
-    if ((*request)->state == 0 && idle)
-        ri_comm_progress(comm, comm->idle_rounds);
+    attend(comm);
     if ((*request)->state == 0 && !comm->failed)
         return 0;
     *done = 1;
@@ -136,32 +190,22 @@ rondo_status_t rondo_wait(rondo_request_t *request, int timeout_ms)
     if (timeout_ms == -1)
         timeout_ms = (int)comm->config.timeout_ms;
     deadline = ri_now_ns() + (int64_t)timeout_ms * 1000000;
-    for (comm->idle_rounds = 0;; comm->idle_rounds++) {
-        int idle;
+    for (comm->idle_rounds = 0;;) {
+        int idle = attend(comm);
 
-        advance_all(comm, &idle);
         if ((*request)->state != 0 || comm->failed)
             return end(request);
         if (ri_now_ns() >= deadline)
             return give_up(request, timeout_ms);
-        if (!idle) {
-            comm->idle_rounds = -1;
-            continue;
-        }
-        if (ri_comm_progress(comm, comm->idle_rounds) == 0)
-            ri_comm_idle(comm, comm->idle_rounds);
+        if (idle)
+            ri_comm_idle(comm, comm->idle_rounds - 1);
     }
 }
 
 rondo_status_t rondo_comm_progress(rondo_comm_t comm)
 {
-    int idle;
-
     if (!comm)
         return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
-    advance_all(comm, &idle);
-    comm->idle_rounds = idle ? comm->idle_rounds + 1 : 0;
-    if (!comm->failed)
-        ri_comm_progress(comm, comm->idle_rounds);
+    attend(comm);
     return comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0;
 }

@@ -13,7 +13,7 @@ struct rondo_request {
     struct rondo_comm *comm;
     struct ri_engine *engine;
     const char *what;      /* "forward", "all-reduce" ..., for error texts */
-    uint64_t *completed;   /* counts good ends */
+    uint64_t *completed;   /* counts good ends; may be NULL */
     int active;            /* started, and not yet taken by test or wait */
     int state;             /* 0: under way, 1: done, negative: failed */
     struct rondo_request *next; /* of the communicator's list */

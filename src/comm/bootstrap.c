@@ -15,16 +15,10 @@
 #include "comm/comm.h"
 
 #define TELL_EVERY_NS 200000000     /* rank 0 says whom it waits for */
-#define GOODBYE_NS 1000000000       /* how long destroy may take to get its last words out */
 #define UNSENT_MS 2                 /* when to try again what a socket did not take */
 #define ASIDE_MS 1                  /* when to look again after other things under way */
 
 /* Of a rank other than 0 there is one peer: rank 0, at index 0. */
-static int peer_count(const struct ri_bootstrap *b)
-{
-    return b->rank == 0 ? b->size : 1;
-}
-
 static int is_there(const struct ri_peer *peer)
 {
     return peer->link.fd >= 0;
@@ -111,7 +105,7 @@ int ri_bootstrap_read_fail(const struct ri_frame *frame, char *text, size_t byte
 
 static void spread(struct ri_bootstrap *b, int status, const char *text)
 {
-    for (int i = 0; i < peer_count(b); i++)
+    for (int i = 0; i < ri_bootstrap_peers(b); i++)
         ri_bootstrap_send_fail(b, &b->peers[i].link, status, text);
 }
 
@@ -184,7 +178,7 @@ static int goodbye_came(struct ri_bootstrap *b, int index, int rank)
     if (rank < 0 || rank >= b->size || rank == b->rank || (b->rank == 0 && rank != index))
         return ri_bootstrap_fail(b, RONDO_ERR_INTERNAL, "rank %d said goodbye for rank %d", index, rank);
     b->left[rank] = 1;
-    if (rank == index)
+    if (rank == index && b->rank == 0) /* rank 0 lingers, so the others keep their ends */
         ri_bootstrap_drop(b, &b->peers[index].link);
     for (int r = 1; r < b->size && b->rank == 0 && !err; r++)
         err = ri_link_send(&b->peers[r].link, b->token, RI_FRAME_GOODBYE, rank, NULL, 0);
@@ -220,6 +214,8 @@ static int frame_came(struct ri_bootstrap *b, int index, const struct ri_frame *
 static int peer_died(struct ri_bootstrap *b, int rank)
 {
     ri_bootstrap_drop(b, &b->peers[rank].link);
+    if (b->rank != 0 && b->left[0])
+        return 0;
     if (b->fault)
         return ri_error(b->fault, "%s", b->fault_text);
     return ri_bootstrap_fail(b, RONDO_ERR_PEER,
@@ -251,13 +247,12 @@ static int take(struct ri_bootstrap *b, int index)
     return err;
 }
 
-/* Flushes, waits at most wait_ms for something to come, and takes it. */
-static int turn(struct ri_bootstrap *b, int wait_ms)
+int ri_bootstrap_turn(struct ri_bootstrap *b, int wait_ms)
 {
     struct epoll_event events[16];
     int n, unsent = 0, err = 0;
 
-    for (int i = 0; i < peer_count(b); i++) {
+    for (int i = 0; i < ri_bootstrap_peers(b); i++) {
         if (!ri_link_unsent(&b->peers[i].link))
             continue;
         ri_link_flush(&b->peers[i].link);
@@ -277,7 +272,7 @@ int ri_bootstrap_poll(struct ri_bootstrap *b)
         return 0;
     if (b->fault)
         return ri_error(b->fault, "%s", b->fault_text);
-    return turn(b, 0);
+    return ri_bootstrap_turn(b, 0);
 }
 
 int ri_bootstrap_fd(const struct ri_bootstrap *b)
@@ -321,7 +316,7 @@ static int exchange_turn(struct ri_bootstrap *b, int wait_ms)
         wait_ms = ASIDE_MS;
     if (b->fault) /* one of those has failed */
         return ri_error(b->fault, "%s", b->fault_text);
-    return turn(b, wait_ms);
+    return ri_bootstrap_turn(b, wait_ms);
 }
 
 static int has_unsent(const struct ri_peer *peer)
@@ -329,11 +324,11 @@ static int has_unsent(const struct ri_peer *peer)
     return ri_link_unsent(&peer->link);
 }
 
-static int any_unsent(const struct ri_bootstrap *b)
+int ri_bootstrap_any_unsent(const struct ri_bootstrap *b)
 {
     int unsent = 0;
 
-    for (int i = 0; i < peer_count(b); i++)
+    for (int i = 0; i < ri_bootstrap_peers(b); i++)
         unsent |= has_unsent(&b->peers[i]);
     return unsent;
 }
@@ -344,11 +339,11 @@ static int send_rest(struct ri_bootstrap *b, int64_t deadline_ns)
     char slow[160];
     int err = 0;
 
-    while (!err && any_unsent(b)) {
+    while (!err && ri_bootstrap_any_unsent(b)) {
         int wait_ms = ri_ms_until(deadline_ns, 1000);
 
         err = exchange_turn(b, wait_ms);
-        if (err || wait_ms || !any_unsent(b))
+        if (err || wait_ms || !ri_bootstrap_any_unsent(b))
             continue;
         ri_bootstrap_name_missing(b, has_unsent, slow, sizeof(slow));
         err = ri_bootstrap_fail(b, RONDO_ERR_TIMEOUT, "%s did not take in time what was exchanged", slow);
@@ -447,35 +442,4 @@ int ri_bootstrap_allgather(struct ri_bootstrap *b, const void *mine, size_t byte
     if (b->rank == 0)
         return gather_root(b, mine, bytes, all, deadline_ns);
     return gather_leaf(b, mine, bytes, all, deadline_ns);
-}
-
-/* ---- the end ---- */
-
-static void say_goodbye(struct ri_bootstrap *b)
-{
-    int64_t deadline_ns = ri_now_ns() + GOODBYE_NS;
-
-    if (!b->fault)
-        turn(b, 0); /* rank 0 passes on who has left before it */
-    for (int i = 0; i < peer_count(b); i++)
-        ri_link_send(&b->peers[i].link, b->token, RI_FRAME_GOODBYE, b->rank, NULL, 0);
-    while (any_unsent(b) && ri_now_ns() < deadline_ns && !b->fault)
-        turn(b, UNSENT_MS);
-}
-
-void ri_bootstrap_destroy(struct ri_bootstrap *b)
-{
-    if (!b)
-        return;
-    if (b->peers)
-        say_goodbye(b);
-    for (int i = 0; b->peers && i < peer_count(b); i++) {
-        ri_link_close(&b->peers[i].link);
-        free(b->peers[i].part);
-    }
-    if (b->epoll_fd >= 0)
-        close(b->epoll_fd);
-    free(b->left);
-    free(b->peers);
-    free(b);
 }

@@ -50,6 +50,17 @@ int ri_bootstrap_create(const struct ri_bootstrap_params *params, struct ri_boot
 /* Local: says goodbye, so that the others do not take it for a death.  NULL is a no-op. */
 void ri_bootstrap_destroy(struct ri_bootstrap *bootstrap);
 
+/* Flushes, waits at most wait_ms for something to come, and takes it. */
+int ri_bootstrap_turn(struct ri_bootstrap *b, int wait_ms);
+/* Whether something said has not left this process yet. */
+int ri_bootstrap_any_unsent(const struct ri_bootstrap *b);
+
+/* Connections of this rank: rank 0 has one slot for each rank, the others one, to rank 0. */
+static inline int ri_bootstrap_peers(const struct ri_bootstrap *b)
+{
+    return b->rank == 0 ? b->size : 1;
+}
+
 /* Readable when ri_bootstrap_poll has something to see. */
 int ri_bootstrap_fd(const struct ri_bootstrap *bootstrap);
 

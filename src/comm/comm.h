@@ -28,6 +28,7 @@ struct rondo_comm {
     void (*advance)(struct rondo_comm *comm); /* api/request.c's: moves requests under way, and their
                                                * messages; called while an agreement waits; NULL: none yet */
     int idle_rounds;                   /* how often in a row nothing could be done */
+    int64_t idle_since_ns;             /* when the first of them was */
     uint32_t next_plan;                /* numbers plans for tags; equal on all ranks */
     int64_t next_look_ns;              /* when to look again whether peers live */
     int failed;                        /* first failure: all later calls return it */

@@ -10,6 +10,7 @@ librondo_core_la_SOURCES += \
 	src/comm/env.c \
 	src/comm/env.h \
 	src/comm/form.c \
+	src/comm/leave.c \
 	src/comm/progress.c \
 	src/comm/settings.c \
 	src/comm/settings.h \

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+_Static_assert((int)RI_LANES == (int)RI_TRANSPORT_LANES, "lanes of schedules are those of transports");
+
 enum step_state { WAITING, UNDER_WAY, DONE };
 
 struct ri_engine {
@@ -286,10 +288,14 @@ static void forget_run(struct ri_engine *engine)
     engine->posted = 0;
 }
 
+/* Cancelling may see other messages fail, and their texts must not stand for the cause. */
 static int fail(struct ri_engine *engine, int status)
 {
+    char cause[512];
+
+    snprintf(cause, sizeof(cause), "%s", rondo_last_error());
     ri_engine_cancel(engine);
-    return status;
+    return ri_error(status, "%s", cause);
 }
 
 int ri_engine_start(struct ri_engine *engine, const struct ri_program *program)
@@ -356,8 +362,6 @@ void ri_engine_cancel(struct ri_engine *engine)
 
 void ri_engine_where(const struct ri_engine *engine, char *text, size_t bytes, int *peer)
 {
-    static const char *const ops[] = { "compute", "send", "recv", "copy", "merge" };
-    static const char *const bundles[] = { "Q", "K", "X", "O", "dQ", "dK", "R" };
     const struct ri_schedule *s = engine->schedule;
 
     *peer = -1;
@@ -371,12 +375,12 @@ void ri_engine_where(const struct ri_engine *engine, char *text, size_t bytes, i
         if (ri_step_moves(step)) {
             *peer = step->peer;
             snprintf(text, bytes, "%s step %u of %u: %s %s%d %s rank %d", s->name, i, s->step_count,
-                     ops[step->op], bundles[s->slots[operand->slot].bundle], operand->block,
+                     ri_op_names[step->op], ri_bundle_names[s->slots[operand->slot].bundle], operand->block,
                      step->op == RI_SEND ? "to" : "from", step->peer);
             return;
         }
         if (engine->unmet[i] == 0) {
-            snprintf(text, bytes, "%s step %u of %u: %s", s->name, i, s->step_count, ops[step->op]);
+            snprintf(text, bytes, "%s step %u of %u: %s", s->name, i, s->step_count, ri_op_names[step->op]);
             return;
         }
     }

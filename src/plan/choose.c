@@ -75,3 +75,20 @@ int ri_plan_choose(const char *schedule, const char *backward, struct ri_choice 
     return find("backward", backwards, backward, &choice->build[RI_BACKWARD],
                 &choice->name[RI_BACKWARD], &choice->id[RI_BACKWARD]);
 }
+
+int ri_plan_hash(const struct ri_choice *choice, int ranks, const int32_t *host, int64_t *hash)
+{
+    uint64_t bits = 0;
+
+    for (int i = 0; i < RI_PASSES; i++) {
+        struct ri_schedule *schedule = NULL;
+        int err = choice->build[i] ? choice->build[i](&schedule, 0, ranks, host, 0) : 0;
+
+        if (err)
+            return err;
+        bits = bits * 0x9e3779b97f4a7c15u + (schedule ? ri_schedule_hash(schedule) : 0);
+        ri_schedule_destroy(schedule);
+    }
+    *hash = (int64_t)bits;
+    return 0;
+}

@@ -102,7 +102,7 @@ static int run_step(void *owner, uint32_t index, uint32_t piece)
     if (from.bytes == 0 || from.base == to.base)
         return 0;
     if (step->op != RI_MERGE || (step->stores & 1))
-        memcpy(to.base, from.base, from.bytes);
+        ri_device_host.copy(to.base, from.base, from.bytes);
     else if (c->dtype == RONDO_F64)
         ri_merge_sum_f64((double *)(void *)to.base, (const double *)(const void *)from.base,
                          from.bytes / sizeof(double));

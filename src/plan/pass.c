@@ -50,7 +50,7 @@ static int allocate_slots(struct ri_pass_state *pass)
 {
     pass->slots = calloc((size_t)pass->schedule->slot_count + 1, sizeof(*pass->slots));
     pass->memory_bytes = place_slots(pass, NULL);
-    pass->memory = ri_device_host.alloc(pass->memory_bytes + 64);
+    pass->memory = ri_device_host.alloc(pass->memory_bytes);
     if (!pass->slots || !pass->memory)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of blocks in flight",
                         pass->memory_bytes);

@@ -19,11 +19,6 @@ static int64_t largest_shard(const struct rondo_layout *layout)
     return largest;
 }
 
-static void *allocate(size_t bytes)
-{
-    return ri_device_host.alloc(bytes + 64);
-}
-
 /* What the kernel needs beside the blocks. */
 static int allocate_scratch(struct ri_plan *plan, int backward)
 {
@@ -31,17 +26,17 @@ static int allocate_scratch(struct ri_plan *plan, int backward)
 
     if (plan->kernel.workspace_bytes)
         workspace = plan->kernel.workspace_bytes(plan->kernel.context, &plan->shape);
-    plan->workspace = allocate(workspace);
+    plan->workspace = ri_device_host.alloc(workspace);
     if (!plan->workspace)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of kernel workspace", workspace);
     if (!(plan->kernel.flags & RONDO_KERNEL_MERGES)) {
-        plan->partial_o = allocate(ri_tensor_bytes(&plan->desc, RI_T_O, plan->max_tokens));
-        plan->partial_lse = allocate(ri_tensor_bytes(&plan->desc, RI_T_LSE, plan->max_tokens));
+        plan->partial_o = ri_device_host.alloc(ri_tensor_bytes(&plan->desc, RI_T_O, plan->max_tokens));
+        plan->partial_lse = ri_device_host.alloc(ri_tensor_bytes(&plan->desc, RI_T_LSE, plan->max_tokens));
         if (!plan->partial_o || !plan->partial_lse)
             return ri_error(RONDO_ERR_MEMORY, "out of memory for partial outputs");
     }
     if (backward && !(plan->kernel.flags & RONDO_KERNEL_NEEDS_O)) {
-        plan->delta = allocate(ri_tensor_bytes(&plan->desc, RI_T_DELTA, plan->max_tokens));
+        plan->delta = ri_device_host.alloc(ri_tensor_bytes(&plan->desc, RI_T_DELTA, plan->max_tokens));
         if (!plan->delta)
             return ri_error(RONDO_ERR_MEMORY, "out of memory for delta");
     }
@@ -154,7 +149,29 @@ int ri_plan_start_backward(struct ri_plan *plan, const rondo_attention_bwd_t *te
     return ri_pass_start(pass);
 }
 
-/* ---- in words ---- */
+/* ---- what it has done, and in words ---- */
+
+void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats)
+{
+    *stats = (rondo_plan_stats_t)RONDO_PLAN_STATS_INIT;
+    stats->forwards = plan->calls[RI_FORWARD];
+    stats->backwards = plan->calls[RI_BACKWARD];
+    for (int i = 0; i < RI_PASSES; i++) {
+        const struct ri_pass_state *pass = &plan->pass[i];
+        const struct ri_engine_stats *from = pass->engine ? ri_engine_stats(pass->engine) : NULL;
+
+        if (!from)
+            continue;
+        for (int lane = 0; lane < RI_LANES; lane++) {
+            stats->sent_bytes[lane] += from->sent_bytes[lane];
+            stats->received_bytes[lane] += from->received_bytes[lane];
+        }
+        stats->pairs += pass->pairs;
+        stats->compute_seconds += from->compute_seconds;
+        stats->move_seconds += from->move_seconds;
+        stats->exposed_seconds += from->exposed_seconds;
+    }
+}
 
 static void print_head(FILE *out, const struct ri_plan *plan)
 {

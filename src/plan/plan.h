@@ -101,6 +101,10 @@ struct ri_choice {
  * RONDO_ERR_UNSUPPORTED; both say which exist. */
 int ri_plan_choose(const char *schedule, const char *backward, struct ri_choice *choice);
 
+/* 64 bits over rank 0's schedules of both passes.  Every rank builds them, and all must come out alike:
+ * then builders, hosts and order are the same everywhere. */
+int ri_plan_hash(const struct ri_choice *choice, int ranks, const int32_t *host, int64_t *hash);
+
 /* Local.  desc has its defaults filled in and is valid; kernel is copied. */
 int ri_plan_create(const struct ri_place *place, uint32_t number, const struct rondo_layout *layout,
                    const rondo_attention_desc_t *desc, const struct ri_choice *choice,
@@ -110,6 +114,8 @@ void ri_plan_destroy(struct ri_plan *plan);
 /* Binds the caller's tensors and starts the pass's engine. */
 int ri_plan_start_forward(struct ri_plan *plan, const rondo_attention_fwd_t *tensors, void *stream);
 int ri_plan_start_backward(struct ri_plan *plan, const rondo_attention_bwd_t *tensors, void *stream);
+
+void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats);
 
 /* The plan in words; malloc'd, NULL when out of memory. */
 char *ri_plan_text(const struct ri_plan *plan);

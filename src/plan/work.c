@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "device/device.h"
 #include "kernels/table.h"
 #include "plan/plan.h"
 
@@ -136,7 +137,7 @@ static void copy(struct ri_pass_state *pass, const struct ri_step *step)
         size_t bytes = ri_tensor_bytes(&pass->plan->desc, *t, tokens);
 
         if (bytes > 0)
-            memcpy(pass->slots[to->slot][*t], pass->slots[from->slot][*t], bytes);
+            ri_device_host.copy(pass->slots[to->slot][*t], pass->slots[from->slot][*t], bytes);
     }
 }
 

@@ -21,9 +21,7 @@ struct ri_schedule_room {
     char name[];
 };
 
-extern const char *const ri_op_names[];     /* [enum ri_op] */
 extern const char *const ri_lane_names[];   /* [enum ri_lane] */
-extern const char *const ri_bundle_names[]; /* [enum ri_bundle] */
 extern const char *const ri_kind_names[];   /* [enum ri_slot_kind] */
 
 /* Makes room for one element more; returns the array, moved or not, or NULL (the old one stays). */

@@ -77,6 +77,10 @@ static inline int ri_slot_is_ours(const struct ri_slot *slot)
     return slot->kind == RI_OWN || slot->kind == RI_VIEW;
 }
 
+/* Words for texts, by enum; storage is static. */
+extern const char *const ri_op_names[];
+extern const char *const ri_bundle_names[];
+
 /* ---- building (schedule.c): begin, slots and steps in the order one would tell them, end ---- */
 
 /* host may be NULL: all ranks on one host.  owner[b] = b at first. */

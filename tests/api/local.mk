@@ -49,4 +49,9 @@ check_PROGRAMS += tests/api/test_plan
 tests_api_test_plan_SOURCES = tests/api/test_plan.c $(api_shard)
 tests_api_test_plan_CFLAGS = $(test_cflags)
 tests_api_test_plan_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_leave
+tests_api_test_leave_SOURCES = tests/api/test_leave.c $(api_shard)
+tests_api_test_leave_CFLAGS = $(test_cflags)
+tests_api_test_leave_LDADD = $(test_ldadd)
 endif
