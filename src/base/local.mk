@@ -2,6 +2,7 @@ librondo_core_la_SOURCES += \
 	src/base/clock.h \
 	src/base/config.c \
 	src/base/config.h \
+	src/base/limits.h \
 	src/base/log.c \
 	src/base/log.h \
 	src/base/status.c \

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "comm/bytes.h"
 #include "comm/settings.h"

@@ -6,7 +6,6 @@
 
 #include "base/config.h"
 
-#define RI_RANKS_MAX 65536
 #define RI_STRUCT_BYTES_MAX 4096 /* of a caller's struct; more is not a size */
 #define RI_BIND_NS 5000000000    /* how long rank 0 tries to get a port that is in use */
 

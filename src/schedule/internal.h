@@ -8,7 +8,6 @@
 
 /* Limits that keep every count in its type and hostile texts from taking the memory. */
 enum {
-    RI_MAX_RANKS = 65535,
     RI_MAX_BLOCKS = 65535,
     RI_MAX_PARTS = 65535, /* head_parts * token_parts, and room of a slot */
     RI_MAX_TURN = 1 << 30,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "schedule/parse.h"
 
@@ -116,7 +117,7 @@ static int read_header(struct parser *p, struct token word)
                               sizeof(copy) - 1);
     memcpy(copy, name.start, name.length);
     copy[name.length] = 0;
-    err = ri_parse_expect_number(p, "ranks", 1, RI_MAX_RANKS, &ranks);
+    err = ri_parse_expect_number(p, "ranks", 1, RI_RANKS_MAX, &ranks);
     if (!err)
         err = ri_parse_expect_number(p, "rank", 0, ranks - 1, &rank);
     if (!err)
@@ -139,7 +140,7 @@ static int read_hosts(struct parser *p, struct token word)
         p->place == AT_HEADER ? 0 : ri_parse_fault(p, word, "comes after the first line, once");
 
     for (int32_t r = 0; !err && r < p->s->ranks; r++)
-        err = ri_parse_number(p, ri_parse_token(p), 0, RI_MAX_RANKS, &p->s->host[r]);
+        err = ri_parse_number(p, ri_parse_token(p), 0, RI_RANKS_MAX - 1, &p->s->host[r]);
     p->place = AT_HOSTS;
     return err;
 }

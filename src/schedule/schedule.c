@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "schedule/internal.h"
 
@@ -55,9 +56,9 @@ int ri_step_fault(const struct ri_schedule *s, uint32_t index, const char *forma
 
 static int begin_refuses(const char *name, int rank, int ranks)
 {
-    if (ranks < 1 || ranks > RI_MAX_RANKS)
+    if (ranks < 1 || ranks > RI_RANKS_MAX)
         return ri_error(RONDO_ERR_ARGUMENT, "schedule %s: %d ranks, allowed are 1 to %d", name,
-                        ranks, (int)RI_MAX_RANKS);
+                        ranks, (int)RI_RANKS_MAX);
     if (rank < 0 || rank >= ranks)
         return ri_error(RONDO_ERR_ARGUMENT, "schedule %s: rank %d of %d ranks", name, rank, ranks);
     return 0;

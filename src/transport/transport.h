@@ -7,7 +7,7 @@
 
 struct ri_config;
 
-enum { RI_TRANSPORT_LANES = 2, RI_TRANSPORT_RANKS_MAX = 1 << 15 };
+enum { RI_TRANSPORT_LANES = 2 };
 
 /* Tags are below this, because what a transport matches by (UCX: 64 bits) holds the sender too. */
 #define RI_TAG_END ((uint64_t)1 << 48)
@@ -48,7 +48,7 @@ struct ri_transport {
 
 /* What a transport may know of its communicator. */
 struct ri_transport_params {
-    int rank, ranks;             /* ranks <= RI_TRANSPORT_RANKS_MAX */
+    int rank, ranks;             /* ranks <= RI_RANKS_MAX */
     const uint8_t *token;        /* [16] random, equal on all ranks of this communicator only */
     const int32_t *host;         /* [ranks] index of each rank's host */
     const struct ri_config *config;

@@ -13,6 +13,7 @@
  * keeps it from that. */
 #include <stdlib.h>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "transport/ucx_private.h"
 
@@ -79,9 +80,9 @@ static int ucx_open(const struct ri_transport_params *params, struct ri_transpor
     struct ri_ucx *self;
     int err;
 
-    if (params->ranks > RI_TRANSPORT_RANKS_MAX)
+    if (params->ranks > RI_RANKS_MAX)
         return ri_error(RONDO_ERR_UNSUPPORTED, "transport ucx takes %d ranks at most, not %d",
-                        RI_TRANSPORT_RANKS_MAX, params->ranks);
+                        (int)RI_RANKS_MAX, params->ranks);
     self = calloc(1, sizeof(*self));
     if (!self)
         return ri_error(RONDO_ERR_MEMORY, "no memory for transport ucx");

@@ -342,7 +342,7 @@ static void refuses_ranks_out_of_range(void **state)
         assert_int_equal(entry->build(&s, 3, 3, NULL, 0), RONDO_ERR_ARGUMENT);
         assert_int_equal(entry->build(&s, -1, 3, NULL, 0), RONDO_ERR_ARGUMENT);
         assert_int_equal(entry->build(&s, 0, 0, NULL, 0), RONDO_ERR_ARGUMENT);
-        assert_int_equal(entry->build(&s, 0, 65536, NULL, 0), RONDO_ERR_ARGUMENT);
+        assert_int_equal(entry->build(&s, 0, 32769, NULL, 0), RONDO_ERR_ARGUMENT);
     }
     assert_int_equal(ri_build_broadcast(&s, 0, 3, NULL, 3), RONDO_ERR_ARGUMENT);
     assert_int_equal(ri_build_broadcast(&s, 0, 3, NULL, -1), RONDO_ERR_ARGUMENT);

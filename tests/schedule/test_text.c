@@ -232,7 +232,7 @@ static void garbage_is_named(void **state)
     refuses("skedule x", "line 1", "'skedule'");
     refuses("schedule x ranks 0 rank 0 heads 1 tokens 1", "line 1", "'0'");
     refuses("schedule x ranks 99999999999999999999 rank 0", "line 1", "'99999999999999999999'");
-    refuses("schedule x ranks 65536 rank 0", "line 1", "'65536'");
+    refuses("schedule x ranks 32769 rank 0", "line 1", "'32769'");
     refuses("schedule x ranks 2 rank 2 heads 1 tokens 1", "line 1", "'2'");
     refuses("schedule x ranks 2 rank -1 heads 1 tokens 1", "line 1", "'-1'");
     refuses("schedule x ranks 2 rank 1 heads 300 tokens 300", "line 1", "'300'");

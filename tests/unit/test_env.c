@@ -80,6 +80,7 @@ static void bad_environments_name_variable_and_value(void **state)
         { "RONDO_RANK=1x RONDO_SIZE=2 RONDO_ROOT=127.0.0.1:5", "RONDO_RANK='1x'" },
         { "RONDO_RANK=0 RONDO_SIZE=0", "RONDO_SIZE='0'" },
         { "RONDO_RANK=0 RONDO_SIZE=99999999999999999999", "RONDO_SIZE='99999999999999999999'" },
+        { "RONDO_RANK=0 RONDO_SIZE=32769", "RONDO_SIZE='32769' is refused: give a number from 1 to 32768" },
         { "RONDO_RANK=0 RONDO_SIZE=two", "RONDO_SIZE='two'" },
         { "RONDO_RANK=0 RONDO_SIZE=2 RONDO_ROOT=127.0.0.1", "RONDO_ROOT='127.0.0.1' is refused: give host:port" },
         { "RONDO_RANK=0 RONDO_SIZE=2 RONDO_ROOT=:80", "RONDO_ROOT=':80'" },
