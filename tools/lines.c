@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int line_pipe_open(struct line_pipe *it, int to, int rank)
+int line_pipe_open(struct line_pipe *it, const struct line_output *to, int rank)
 {
     int ends[2];
 
@@ -31,16 +31,15 @@ static void drop(struct line_pipe *it)
     *it = (struct line_pipe){ .fd = -1 };
 }
 
-static int write_all(int fd, const char *bytes, size_t count)
+int line_output_write(const struct line_output *to, const char *bytes, size_t count)
 {
     while (count) {
-        ssize_t n = write(fd, bytes, count);
+        ssize_t n;
 
-        if (n < 0 && errno == EAGAIN) {
-            poll(&(struct pollfd){ fd, POLLOUT, 0 }, 1, -1); /* someone made our output non-blocking */
-            continue;
-        }
-        if (n < 0 && errno == EINTR)
+        if (to->await(to->context, to->fd) < 0)
+            return -1;
+        n = write(to->fd, bytes, count < PIPE_BUF ? count : PIPE_BUF);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)
             return -1;
@@ -56,9 +55,9 @@ static int write_line(const struct line_pipe *it, const char *line, size_t count
     char prefix[16];
     int n = snprintf(prefix, sizeof(prefix), "[%d] ", it->rank);
 
-    if (write_all(it->to, prefix, (size_t)n) < 0)
+    if (line_output_write(it->to, prefix, (size_t)n) < 0)
         return -1;
-    return write_all(it->to, line, count);
+    return line_output_write(it->to, line, count);
 }
 
 static int write_lines(struct line_pipe *it)

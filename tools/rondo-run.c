@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,11 @@ struct job {
     int signal_fd;
     int status;
     int64_t late_ns, term_ns, kill_ns; /* moments to act; 0: never */
+    int64_t drop_ns; /* when output that nobody reads is lost, if all ranks have ended; 0: never */
+    int drop_status;
+    struct line_output output[2]; /* standard output and error */
+    char notes[512]; /* what we say ourselves, not in the middle of a rank's line */
+    size_t notes_bytes;
 };
 
 static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
@@ -168,7 +174,7 @@ static int start_rank(struct job *job, int rank)
     pid_t parent = getpid(), pid;
 
     for (int i = 0; i < 2 && job->options.prefix; i++) {
-        out[i] = line_pipe_open(&it->out[i], i == 0 ? STDOUT_FILENO : STDERR_FILENO, rank);
+        out[i] = line_pipe_open(&it->out[i], &job->output[i], rank);
         if (out[i] < 0)
             goto fail;
     }
@@ -194,6 +200,32 @@ fail:
 }
 
 /* ---- watching ---- */
+
+/* Says it as soon as it fits. */
+__attribute__((format(printf, 2, 3))) static void note(struct job *job, const char *format, ...)
+{
+    size_t room = sizeof(job->notes) - job->notes_bytes;
+    char text[128];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    n = snprintf(job->notes + job->notes_bytes, room, "rondo-run: %s\n", text);
+    if (n > 0 && (size_t)n < room)
+        job->notes_bytes += (size_t)n;
+}
+
+static void say_notes(struct job *job)
+{
+    char text[sizeof(job->notes)];
+    size_t bytes = job->notes_bytes;
+
+    memcpy(text, job->notes, bytes);
+    job->notes_bytes = 0; /* others may come while these wait */
+    line_output_write(&job->output[1], text, bytes);
+}
 
 static void signal_all(const struct job *job, int number)
 {
@@ -225,9 +257,9 @@ static void rank_ended(struct job *job, int rank, const siginfo_t *info)
     fail_job(job, by_signal ? 128 + info->si_status : info->si_status);
     if (!first)
         return;
-    say("rank %d ended with %s %d", rank, by_signal ? "signal" : "status", info->si_status);
+    note(job, "rank %d ended with %s %d", rank, by_signal ? "signal" : "status", info->si_status);
     if (job->running)
-        say("the other ranks have %.3g s to end", (double)job->options.grace_ms / 1000);
+        note(job, "the other ranks have %.3g s to end", (double)job->options.grace_ms / 1000);
 }
 
 static void reap(struct job *job)
@@ -242,13 +274,30 @@ static void reap(struct job *job)
     }
 }
 
+static void drop_after(struct job *job, int64_t moment_ns, int status)
+{
+    if (job->drop_ns && job->drop_ns <= moment_ns)
+        return;
+    job->drop_ns = moment_ns;
+    job->drop_status = status;
+}
+
+static void pass_on(struct job *job, int number)
+{
+    int64_t grace_ns = job->running ? job->options.grace_ms * 1000000 : 0;
+
+    signal_all(job, number);
+    if (number != SIGUSR1 && number != SIGUSR2)
+        drop_after(job, now_ns() + grace_ns, 128 + number);
+}
+
 static void read_signals(struct job *job)
 {
     struct signalfd_siginfo info;
 
     while (read(job->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
         if (info.ssi_signo != SIGCHLD)
-            signal_all(job, (int)info.ssi_signo);
+            pass_on(job, (int)info.ssi_signo);
     reap(job);
 }
 
@@ -258,9 +307,10 @@ static int act_in_time(struct job *job)
     int64_t now = now_ns(), next = INT64_MAX;
 
     if (job->late_ns && now >= job->late_ns) {
-        say("the job is not done after %.3f s (--timeout)", (double)job->options.timeout_ms / 1000);
+        note(job, "the job is not done after %.3f s (--timeout)", (double)job->options.timeout_ms / 1000);
         job->late_ns = 0;
         job->term_ns = now;
+        drop_after(job, now + job->options.grace_ms * 1000000, EXIT_LATE);
         fail_job(job, EXIT_LATE);
     }
     if (job->term_ns && now >= job->term_ns && !job->kill_ns) {
@@ -278,7 +328,37 @@ static int act_in_time(struct job *job)
         next = job->term_ns;
     if (job->kill_ns && job->kill_ns < next)
         next = job->kill_ns;
+    if (job->drop_ns > now && job->drop_ns < next)
+        next = job->drop_ns;
     return next == INT64_MAX ? -1 : (int)((next - now) / 1000000 + 1);
+}
+
+static int is_lost(const struct job *job)
+{
+    return !job->running && job->drop_ns && now_ns() >= job->drop_ns;
+}
+
+/* While nobody reads our output, signals and deadlines are served all the same. */
+static int await_output(void *context, int fd)
+{
+    struct job *job = context;
+
+    for (;;) {
+        struct pollfd fds[2] = { { fd, POLLOUT, 0 }, { job->signal_fd, POLLIN, 0 } };
+        int wait_ms = act_in_time(job);
+
+        if (poll(fds, 2, is_lost(job) ? 0 : wait_ms) < 0)
+            continue;
+        if (fds[1].revents)
+            read_signals(job);
+        if (fds[0].revents)
+            return 0;
+        if (!is_lost(job))
+            continue;
+        if (!job->status)
+            job->status = job->drop_status;
+        return -1;
+    }
 }
 
 static int watch(struct job *job)
@@ -289,6 +369,10 @@ static int watch(struct job *job)
     while (fds && pipes && job->running) {
         int wait_ms = act_in_time(job), n = 0;
 
+        if (job->notes_bytes) {
+            say_notes(job);
+            continue; /* that may have taken time */
+        }
         fds[0] = (struct pollfd){ job->signal_fd, POLLIN, 0 };
         for (int i = 0; i < 2 * job->options.ranks; i++) {
             struct line_pipe *it = &job->ranks[i / 2].out[i % 2];
@@ -317,6 +401,11 @@ static void finish(struct job *job)
     signal_all(job, SIGKILL);
     while (job->group && waitpid(-job->group, NULL, 0) > 0)
         ;
+    job->group = 0; /* is no longer ours */
+    job->running = 0;
+    for (int r = 0; r < job->options.ranks; r++)
+        job->ranks[r].pid = 0;
+    say_notes(job);
     for (int i = 0; i < 2 * job->options.ranks; i++)
         line_pipe_close(&job->ranks[i / 2].out[i % 2]);
 }
@@ -340,6 +429,8 @@ int main(int argc, char **argv)
     struct job job = { .root_fd = -1 };
     int err = 0;
 
+    for (int i = 0; i < 2; i++)
+        job.output[i] = (struct line_output){ i == 0 ? STDOUT_FILENO : STDERR_FILENO, await_output, &job };
     if (options_parse(&job.options, argc, argv) < 0) {
         fprintf(stderr, "Try 'rondo-run --help'.\n");
         return EXIT_USAGE;

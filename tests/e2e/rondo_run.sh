@@ -138,6 +138,22 @@ for name in INT TERM HUP USR1; do
     same "SIG$name reaches every rank, once" "$? $(cat "$dir"/got.* | tr -d '\n')" "0 xx"
 done
 
+# a reader that never reads: the pipe holds 64 KiB
+mkfifo "$dir/unread"
+exec 4<>"$dir/unread"
+timeout 20 "$run" -n 2 -p --timeout 0.3 --grace 0.2 yes >&4 2>"$dir/err"
+same "--timeout holds while nobody reads the output" $? 124
+says "and is named" "0.300 s"
+timeout 20 "$run" -n 1 -p --timeout 10 --grace 0.2 sh -c 'echo ready >'"$dir/ready"'; exec yes' >&4 2>"$dir/err" &
+pid=$!
+read -r line <&3
+kill -TERM $pid
+wait $pid
+same "so do signals" $? 143
+timeout 20 "$run" -n 1 --timeout 0.2 --grace 0.2 sh -c 'exit 3' 2>&4
+same "what rondo-run says itself holds up nothing" $? 3
+exec 4>&-
+
 # when rondo-run is killed, its ranks die
 "$run" -n 2 --timeout 10 sh -c 'echo $$ >'"$dir"'/pid.$RONDO_RANK; echo ready >'"$dir/ready"'; exec sleep 60' &
 pid=$!
