@@ -95,27 +95,41 @@ static int append_unpacked(struct corpus *c, int fd, const char *path, struct pr
     return wait_for_gzip(child, path, problem) || err ? -1 : 0;
 }
 
+/* Takes back what was appended after `before`. */
+static int skip_binary(struct corpus *c, size_t before, const char *path, int named,
+                       struct problem *problem)
+{
+    c->count = before;
+    if (named)
+        return problem_set(problem, EXIT_FAILED, "text %s is binary (it has a NUL byte)", path);
+    c->skipped++;
+    return 0;
+}
+
 /* named: the caller asked for this very file, so that being binary is an error. */
 static int read_open_file(struct corpus *c, int fd, const char *path, int named,
                           struct problem *problem)
 {
     unsigned char probe[PROBE_BYTES];
     ssize_t got = pread(fd, probe, sizeof(probe), 0);
+    size_t before = c->count;
+    int err;
 
     if (got < 0)
         return problem_set(problem, EXIT_FAILED, "text %s: %s", path, strerror(errno));
-    if (got > 2 && probe[0] == 0x1f && probe[1] == 0x8b) {
-        c->files++;
-        return append_unpacked(c, fd, path, problem);
-    }
-    if (memchr(probe, 0, (size_t)got)) {
-        if (named)
-            return problem_set(problem, EXIT_FAILED, "text %s is binary (it has a NUL byte)", path);
-        c->skipped++;
-        return 0;
-    }
+    if (got > 2 && probe[0] == 0x1f && probe[1] == 0x8b)
+        err = append_unpacked(c, fd, path, problem);
+    else if (memchr(probe, 0, (size_t)got))
+        return skip_binary(c, before, path, named, problem);
+    else
+        err = append(c, fd, path, problem);
+    if (err)
+        return err;
+    got = (ssize_t)(c->count - before < PROBE_BYTES ? c->count - before : PROBE_BYTES);
+    if (got > 0 && memchr(c->bytes + before, 0, (size_t)got)) /* what was packed is binary */
+        return skip_binary(c, before, path, named, problem);
     c->files++;
-    return append(c, fd, path, problem);
+    return 0;
 }
 
 static int read_file(struct corpus *c, const char *path, int named, struct problem *problem)

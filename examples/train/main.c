@@ -54,11 +54,11 @@ static int print_traffic(struct trainer *t)
     return 0;
 }
 
-/* After the training: the loss on the held-out text (at most 32 sequences of it), what moved, a
+/* After the training: the loss on the held-out text (at most 128 sequences of it), what moved, a
  * sample, the last line. */
 static int conclude(struct trainer *t)
 {
-    enum { MOST_WINDOWS = 32 };
+    enum { MOST_WINDOWS = 128 };
     int code = trainer_validate(t, MOST_WINDOWS, &t->val_loss);
 
     if (!code)
@@ -118,11 +118,11 @@ int main(int argc, char **argv)
             printf("rondo-train %s\n", rondo_version());
         return 0;
     }
-    catch_signals();
     if (parallel_init(&trainer.ranks, &problem)) {
         fprintf(stderr, "rondo-train: %s\n", problem.text);
         return problem.exit_code;
     }
+    catch_signals();
     code = parallel_agree(&trainer.ranks, &problem);
     if (!code)
         code = train(&trainer, &options);

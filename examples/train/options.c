@@ -206,6 +206,9 @@ static int check_together(struct options *o, struct problem *problem)
     if (o->perturb && o->resume)
         return problem_set(problem, EXIT_USAGE, "--perturb-ulp %llu: not with --resume %s",
                            (unsigned long long)o->perturb_seed, o->resume);
+    if (o->save_grads && o->resume)
+        return problem_set(problem, EXIT_USAGE, "--save-grads %s: not with --resume %s, it is step 0's",
+                           o->save_grads, o->resume);
     if (o->stop_at && o->steps == 0)
         return problem_set(problem, EXIT_USAGE, "--stop-at %lld needs --steps",
                            (long long)o->stop_at);

@@ -67,7 +67,8 @@ static void print_line(FILE *out, const struct step_row *row)
     fprintf(out, "step %6lld  loss %.4f  %-10s  %7.0f tokens/s  exposed %4.1f %%",
             (long long)row->step, row->loss, val_loss, row->tokens_per_s, 100.0 * row->exposed);
     if (row->left >= 0.0)
-        fprintf(out, "  left %d:%02d", (int)(row->left / 60.0), (int)row->left % 60);
+        fprintf(out, "  left %lld:%02d", (long long)(fmin(row->left, 1e15) / 60.0),
+                (int)fmod(row->left, 60.0));
     fprintf(out, "\n");
     fflush(out);
 }

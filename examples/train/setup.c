@@ -16,12 +16,14 @@ double clock_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Ranks of one host share its cores. */
+/* Ranks of one host share its cores, unless the user has said how many threads BLAS may have. */
 static void share_cores(const struct parallel *ranks)
 {
     cpu_set_t cores;
     int count = 1;
 
+    if (getenv("OPENBLAS_NUM_THREADS"))
+        return;
     if (sched_getaffinity(0, sizeof(cores), &cores) == 0)
         count = CPU_COUNT(&cores);
     count /= ranks->info.local_size;

@@ -5,7 +5,8 @@
 #include "report.h"
 
 /* Pixels: of the picture, and of the frame inside it. */
-enum { WIDTH = 800, HEIGHT = 480, LEFT = 60, RIGHT = 780, TOP = 40, BOTTOM = 430, MOST_POINTS = 700 };
+enum { WIDTH = 800, HEIGHT = 480, LEFT = 60, RIGHT = 780, TOP = 40, BOTTOM = 430, MOST_POINTS = 700,
+       GRID_LINES = 20 };
 
 struct frame {
     double first_step, last_step;
@@ -43,11 +44,18 @@ static struct frame frame_of(const struct step_row *rows, size_t count,
 
 static void grid(FILE *out, const struct frame *f)
 {
-    for (double nats = f->least; nats <= f->most + 1e-9; nats += 0.5)
+    double gap = 0.5;
+
+    while ((f->most - f->least) / gap > GRID_LINES)
+        gap *= 2.0;
+    for (int i = 0; f->least + i * gap <= f->most + 1e-9 * gap; i++) {
+        double nats = f->least + i * gap;
+
         fprintf(out,
                 "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#ddd'/>"
                 "<text x='%d' y='%.1f' text-anchor='end'>%.1f</text>\n",
                 LEFT, RIGHT, y_of(f, nats), y_of(f, nats), LEFT - 8, y_of(f, nats) + 4, nats);
+    }
     for (int i = 0; i <= 4; i++) {
         double step = f->first_step + (f->last_step - f->first_step) * i / 4.0;
 

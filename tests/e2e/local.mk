@@ -6,12 +6,11 @@ tests_e2e_attention_SOURCES = tests/e2e/attention.c tests/e2e/oracle.c tests/e2e
 tests_e2e_attention_LDADD = librondo_core.la
 
 # Training on P ranks against one: minutes, so not part of check.
-EXTRA_PROGRAMS = tests/e2e/parity_compare
+noinst_PROGRAMS += tests/e2e/parity_compare
 tests_e2e_parity_compare_SOURCES = tests/e2e/parity_compare.c
 EXTRA_DIST += tests/e2e/parity.sh
-CLEANFILES += $(EXTRA_PROGRAMS)
 
-check-parity: all tests/e2e/parity_compare
+check-parity: all
 	top_builddir='$(abs_top_builddir)' bash '$(srcdir)/tests/e2e/parity.sh'
 .PHONY: check-parity
 

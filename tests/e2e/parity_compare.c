@@ -20,7 +20,7 @@ static _Noreturn void die(const char *path, const char *what)
     exit(2);
 }
 
-static double finite(const char *path, double difference)
+static double must_be_finite(const char *path, double difference)
 {
     if (!isfinite(difference))
         die(path, "holds what is not a number");
@@ -63,7 +63,7 @@ static double compare_gradients(const char *a, const char *b)
     }
     free(x.values);
     free(y.values);
-    return finite(b, sqrt(diff2 / ref2));
+    return must_be_finite(b, sqrt(diff2 / ref2));
 }
 
 /* Column `loss` of "step,loss,..."; returns how many rows were read. */
@@ -93,7 +93,7 @@ static double compare_losses(const char *a, const char *b, int *same)
         die(b, "has another number of steps");
     *same = memcmp(x, y, (size_t)count * sizeof(x[0])) == 0;
     for (int i = 0; i < count; i++)
-        worst = fmax(worst, finite(b, fabs(y[i] - x[i]) / fabs(x[i])));
+        worst = fmax(worst, must_be_finite(b, fabs(y[i] - x[i]) / fabs(x[i])));
     return worst;
 }
 

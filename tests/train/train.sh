@@ -101,6 +101,10 @@ same_loss "empty shards change nothing" few1.csv few.csv
 works "gradients are written" 3 --save-grads grads text
 [ "$(head -c 8 grads)" = RONDOGRD ] || echo "no gradients" > faults
 tap_empty "gradients have their header" faults
+works "and on one rank" 1 --save-grads grads1 text
+difference=$("$top_builddir/tests/e2e/parity_compare" gradients grads1 grads)
+awk -v d="$difference" 'BEGIN { exit !(d <= 1e-5) }' || echo "differ by $difference" > faults
+tap_empty "gradients on three ranks are those on one" faults
 
 head -c 1000 a.rondo > cut.rondo
 : > empty
@@ -116,7 +120,6 @@ refuses "a checkpoint of another model is refused" 1 "its hidden is 24" 3 --hidd
     --resume a.rondo text
 refuses "a checkpoint of another text is refused" 1 "another text" 3 --steps 8 --resume a.rondo \
     "$top_srcdir/COPYING"
-cp a.rondo kept.rondo
 refuses "saving into no folder fails" 1 "no/folder" 3 --steps 1 --save no/folder text
 refuses "a CSV into no folder fails" 1 "no/folder" 3 --steps 1 --csv no/folder text
 
