@@ -286,6 +286,39 @@ static void a_leave_is_seen_by_all(void **state)
     }
 }
 
+/* What rank 0 passes on meets ranks that have closed their connections. */
+static void watch_all_leave(struct group *group, int index)
+{
+    struct member *it = &group->members[index];
+    int64_t end_ns = ri_now_ns() + 10000000000;
+    int left = 0, err = 0;
+
+    for (int idle = 0; index == 0 && !err && left < group->count - 1 && ri_now_ns() < end_ns; idle++) {
+        err = ri_comm_progress(it->comm, idle);
+        if (!err)
+            err = ri_comm_idle(it->comm, idle);
+        left = 0;
+        for (int r = 1; r < group->count; r++)
+            left += ri_comm_has_left(it->comm, r);
+    }
+    if (index == 0 && !err && left < group->count - 1)
+        err = ri_error(RONDO_ERR_TIMEOUT, "only %d ranks have left", left);
+    note(it, err);
+}
+
+static void all_may_leave_at_once(void **state)
+{
+    struct group group;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        group_init(&group, 16);
+        group.then = watch_all_leave;
+        run_group(&group);
+        all_are_good(&group);
+    }
+}
+
 static void leave_or_agree(struct group *group, int index)
 {
     struct member *it = &group->members[index];
@@ -417,6 +450,7 @@ int main(void)
         cmocka_unit_test(a_failure_reaches_all_with_its_reason),
         cmocka_unit_test(a_clean_leave_is_no_death),
         cmocka_unit_test(a_leave_is_seen_by_all),
+        cmocka_unit_test(all_may_leave_at_once),
         cmocka_unit_test(an_agreement_with_one_who_left_fails_at_once),
         cmocka_unit_test(requests_move_while_ranks_agree),
         cmocka_unit_test(a_request_that_fails_ends_the_agreement),
