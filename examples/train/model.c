@@ -99,21 +99,22 @@ static size_t tensor_count(const struct model_sizes *sizes, const struct tensor_
     return (size_t)extent_of(sizes, kind->rows) * (size_t)extent_of(sizes, kind->columns);
 }
 
-/* Deviation of the first values.  A projection keeps its input's size; what is added to the residual
- * stream is smaller by the root of the number of additions, and the head starts near uniform. */
+/* Deviation of the first values.  The embedding starts small beside what the layers add to the
+ * residual stream, so that a token's context counts from the first steps on; what is added is smaller
+ * by the root of the number of additions, and the head starts near uniform.  The factors are those
+ * that learned fastest over the first few hundred steps. */
 static float start_std(const struct model_sizes *sizes, const struct tensor_kind *kind)
 {
     double fan_in = extent_of(sizes, kind->columns);
 
     switch (kind->start) {
     case INPUT:
-        return (float)(1.0 / sqrt(fan_in));
-    case RESIDUAL:
-        return (float)(1.0 / sqrt(fan_in * 2.0 * sizes->layers));
-    case EMBEDDING:
-        return 1.0f;
     case HEAD:
         return (float)(0.5 / sqrt(fan_in));
+    case RESIDUAL:
+        return (float)(0.5 / sqrt(fan_in * 2.0 * sizes->layers));
+    case EMBEDDING:
+        return 0.05f;
     default:
         return 0.0f;
     }

@@ -20,16 +20,15 @@ float clip_factor(double norm, float clip_norm)
     return norm > (double)clip_norm ? (float)((double)clip_norm / norm) : 1.0f;
 }
 
-float learning_rate(double progress, float peak)
+float learning_rate(double progress, int64_t step, float peak)
 {
-    double cosine;
+    double held = fmin((double)step / WARM_UP_STEPS, 1.0) * (double)peak, cosine;
 
     if (progress < WARM_UP)
-        return (float)((double)peak * progress / WARM_UP);
-    if (progress > 1.0)
-        progress = 1.0;
+        return (float)(held * progress / WARM_UP);
+    progress = fmin(progress, 1.0);
     cosine = 0.5 * (1.0 + cos(3.141592653589793 * (progress - WARM_UP) / (1.0 - WARM_UP)));
-    return (float)((double)peak * (FLOOR + (1.0 - FLOOR) * cosine));
+    return (float)(held * (FLOOR + (1.0 - FLOOR) * cosine));
 }
 
 /* One tensor.  rate1 and root2 carry the bias corrections: w -= rate1 * m / (sqrt(v) * root2 + eps). */

@@ -24,8 +24,10 @@ double gradient_norm(const float *g, size_t count);
 float clip_factor(double norm, float clip_norm);
 
 /* Progress 0..1 through the training -> rate: a linear warm-up over the first 4 %, then half a cosine
- * down to a twentieth of peak. */
-float learning_rate(double progress, float peak);
+ * down to a twentieth of peak.  Below WARM_UP_STEPS the step (1, 2, ...) holds it down as well: a
+ * short training that rushes off multiplies every rounding error a thousandfold. */
+enum { WARM_UP_STEPS = 30 };
+float learning_rate(double progress, int64_t step, float peak);
 
 /* Step 1, 2, ... of AdamW with bias correction.  m, v: both moments, in the shape of w. */
 void adamw_update(const struct adamw *o, const struct model_sizes *sizes, struct weights *w,

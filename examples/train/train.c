@@ -93,7 +93,8 @@ static int update(struct trainer *t, const struct step *step)
     static const struct adamw adamw = ADAMW_DEFAULTS;
     const struct options *o = t->options;
     double norm = gradient_norm(t->g.arena, t->g.count);
-    float rate = learning_rate(fraction(o, t->progress.step, step->elapsed), (float)o->rate);
+    float rate = learning_rate(fraction(o, t->progress.step, step->elapsed), t->progress.step + 1,
+                               (float)o->rate);
 
     if (!isfinite(norm) || !isfinite(step->nats)) {
         if (t->ranks.info.rank == 0)

@@ -95,20 +95,23 @@ static void norm_and_clipping(void **state)
 
 static void rate_warms_up_and_falls_as_a_cosine(void **state)
 {
-    float before = learning_rate(0.04, 2.0f);
+    float before = learning_rate(0.04, 1000, 2.0f);
 
-    assert_true(learning_rate(0.0, 2.0f) == 0.0f);
-    check_close((double)learning_rate(0.02, 2.0f), 1.0, 1e-6, "half of the warm-up", 0);
+    assert_true(learning_rate(0.0, 1000, 2.0f) == 0.0f);
+    check_close((double)learning_rate(0.02, 1000, 2.0f), 1.0, 1e-6, "half of the warm-up", 0);
     check_close((double)before, 2.0, 1e-6, "peak", 0);
     for (int i = 5; i <= 100; i++) {
-        float rate = learning_rate(i / 100.0, 2.0f);
+        float rate = learning_rate(i / 100.0, 1000, 2.0f);
 
         assert_true(rate < before);
         before = rate;
     }
-    check_close((double)learning_rate(0.52, 2.0f), 1.05, 1e-6, "middle", 0);
+    check_close((double)learning_rate(0.52, 1000, 2.0f), 1.05, 1e-6, "middle", 0);
     check_close((double)before, 0.1, 1e-6, "end", 0);
-    assert_true(learning_rate(1.5, 2.0f) == learning_rate(1.0, 2.0f));
+    assert_true(learning_rate(1.5, 1000, 2.0f) == learning_rate(1.0, 1000, 2.0f));
+    check_close((double)learning_rate(0.04, 15, 2.0f), 1.0, 1e-6, "held down by the step", 0);
+    assert_true(learning_rate(0.3, 30, 2.0f) == learning_rate(0.3, 31, 2.0f));
+    assert_true(learning_rate(0.3, 29, 2.0f) < learning_rate(0.3, 30, 2.0f));
 }
 
 int main(void)
