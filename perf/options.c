@@ -45,7 +45,7 @@ static void print_help(const struct perf_about *about)
     printf(
         "usage: %s [options]\n%s\n"
         "  -m [MIN:]MAX    sizes in bytes, doubled from MIN to MAX [65536:4194304]\n"
-        "  -i N            timed iterations per repetition [1000 to 8 KiB, 100 to 1 MiB, then 20]\n"
+        "  -i N            timed iterations per repetition [1000 to 8 KiB, 100 to 8 MiB, then 20]\n"
         "  -x N            iterations before the timed ones [a tenth of -i]\n"
         "  -c              verify as many iterations as are timed, not only two\n"
         "  -f              all columns\n"
@@ -231,7 +231,7 @@ int perf_iterations(const struct perf_options *options, size_t bytes)
 {
     if (options->iterations > 0)
         return options->iterations;
-    return bytes <= 8192 ? 1000 : bytes <= 1048576 ? 100 : 20;
+    return bytes <= 8192 ? 1000 : bytes <= 8388608 ? 100 : 20;
 }
 
 int perf_warmup(const struct perf_options *options, size_t bytes)
