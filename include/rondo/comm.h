@@ -68,7 +68,8 @@ rondo_status_t rondo_comm_progress(rondo_comm_t comm);
 rondo_status_t rondo_comm_abort(rondo_comm_t comm);
 
 /* Closes the communicator.  Plans made on it must be destroyed before; handles of requests that are
- * still under way are invalid afterwards.  NULL is a no-op. */
+ * still under way are invalid afterwards.  Rank 0 stays in it until the others have left, for five
+ * seconds at most: they hear of each other through it.  NULL is a no-op. */
 void rondo_comm_destroy(rondo_comm_t comm);
 
 #pragma GCC visibility pop
