@@ -82,7 +82,8 @@ int ri_plan_hash(const struct ri_choice *choice, int ranks, const int32_t *host,
 
     for (int i = 0; i < RI_PASSES; i++) {
         struct ri_schedule *schedule = NULL;
-        int err = choice->build[i] ? choice->build[i](&schedule, 0, ranks, host, 0) : 0;
+        struct ri_build build = { .ranks = ranks, .host = host };
+        int err = choice->build[i] ? choice->build[i](&schedule, &build) : 0;
 
         if (err)
             return err;

@@ -122,7 +122,8 @@ int ri_collective_create(const struct ri_place *place, ri_builder *build, int ro
     if (!c)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a collective");
     c->place = *place;
-    err = build(&c->schedule, place->rank, place->ranks, place->host, root);
+    err = build(&c->schedule, &(struct ri_build){ .rank = place->rank, .ranks = place->ranks,
+                                                  .host = place->host, .root = root });
     if (err)
         goto destroy;
     steps = (size_t)c->schedule->step_count + 1;

@@ -245,7 +245,9 @@ int ri_pass_init(struct ri_plan *plan, enum ri_pass which, ri_builder *build)
 
     pass->plan = plan;
     pass->pass = which;
-    err = build(&pass->schedule, plan->place.rank, plan->place.ranks, plan->place.host, 0);
+    err = build(&pass->schedule, &(struct ri_build){ .rank = plan->place.rank,
+                                                     .ranks = plan->place.ranks,
+                                                     .host = plan->place.host });
     if (!err)
         err = allocate_slots(pass);
     if (!err)

@@ -70,11 +70,11 @@ static void all_gather(const struct all_reduce *r)
     }
 }
 
-int ri_build_all_reduce(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
-                        int root)
+int ri_build_all_reduce(struct ri_schedule **schedule, const struct ri_build *build)
 {
+    int rank = build->rank, ranks = build->ranks;
     struct all_reduce r = {.rank = rank, .ranks = ranks};
-    int err = ri_schedule_begin(&r.s, "all_reduce", rank, ranks, host);
+    int err = ri_schedule_begin(&r.s, "all_reduce", rank, ranks, build->host);
 
     if (err)
         return err;
@@ -94,17 +94,18 @@ int ri_build_all_reduce(struct ri_schedule **schedule, int rank, int ranks, cons
 /* ---- broadcast: binomial tree; in turn k the 2^k ranks that have the block each serve one more
  * ---- */
 
-int ri_build_broadcast(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
-                       int root)
+int ri_build_broadcast(struct ri_schedule **schedule, const struct ri_build *build)
 {
+    int rank = build->rank, ranks = build->ranks;
     struct ri_schedule *s;
     struct ri_operand block;
+    int root = build->root;
     int behind, turn = 0; /* behind: how many places after the root, round the ranks */
     int err;
 
     if (root < 0 || root >= ranks)
         return ri_error(RONDO_ERR_ARGUMENT, "broadcast: root %d of %d ranks", root, ranks);
-    err = ri_schedule_begin(&s, "broadcast", rank, ranks, host);
+    err = ri_schedule_begin(&s, "broadcast", rank, ranks, build->host);
     if (err)
         return err;
     one_block(s, root);
@@ -148,12 +149,12 @@ static void move_tokens(const struct barrier *b, enum ri_op op, int first, int c
 
 /* Before turn k we have the tokens of the 2^k ranks that end at ours.  They go to the rank 2^k
  * ahead, except those that it has by then. */
-int ri_build_barrier(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
-                     int root)
+int ri_build_barrier(struct ri_schedule **schedule, const struct ri_build *build)
 {
+    int rank = build->rank, ranks = build->ranks;
     struct barrier b = {0};
     int32_t own;
-    int turn = 0, err = ri_schedule_begin(&b.s, "barrier", rank, ranks, host);
+    int turn = 0, err = ri_schedule_begin(&b.s, "barrier", rank, ranks, build->host);
 
     if (err)
         return err;

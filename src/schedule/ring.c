@@ -159,35 +159,33 @@ static int32_t slots(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_
     return first;
 }
 
-int ri_build_ring_forward(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
-                          int root)
+int ri_build_ring_forward(struct ri_schedule **schedule, const struct ri_build *build)
 {
     struct ri_ring ring = {0};
     struct ri_schedule *s;
-    int err = ri_schedule_begin(&s, "ring_forward", rank, ranks, host);
+    int err = ri_schedule_begin(&s, "ring_forward", build->rank, build->ranks, build->host);
 
     if (err)
         return err;
-    ring.query = ri_operand(s, slots(s, RI_Q, RI_IN, 1), rank);
-    ring.key = ri_operand(s, slots(s, RI_K, RI_IN, 1), rank);
-    ring.query_side = ri_operand(s, slots(s, RI_O, RI_OUT, 1), rank);
+    ring.query = ri_operand(s, slots(s, RI_Q, RI_IN, 1), build->rank);
+    ring.key = ri_operand(s, slots(s, RI_K, RI_IN, 1), build->rank);
+    ring.query_side = ri_operand(s, slots(s, RI_O, RI_OUT, 1), build->rank);
     ring.landing = slots(s, RI_K, RI_VIEW, 2);
     return end_with_ring(schedule, s, &ring, ri_ring_forward);
 }
 
-int ri_build_ring_kv_grad(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
-                          int root)
+int ri_build_ring_kv_grad(struct ri_schedule **schedule, const struct ri_build *build)
 {
     struct ri_ring ring = {0};
     struct ri_schedule *s;
-    int err = ri_schedule_begin(&s, "ring_kv_grad", rank, ranks, host);
+    int err = ri_schedule_begin(&s, "ring_kv_grad", build->rank, build->ranks, build->host);
 
     if (err)
         return err;
-    ring.query = ri_operand(s, slots(s, RI_Q, RI_IN, 1), rank);
-    ring.key = ri_operand(s, slots(s, RI_K, RI_IN, 1), rank);
-    ring.query_side = ri_operand(s, slots(s, RI_DQ, RI_OUT, 1), rank);
-    ring.key_side = ri_operand(s, slots(s, RI_DK, RI_OUT, 1), rank);
+    ring.query = ri_operand(s, slots(s, RI_Q, RI_IN, 1), build->rank);
+    ring.key = ri_operand(s, slots(s, RI_K, RI_IN, 1), build->rank);
+    ring.query_side = ri_operand(s, slots(s, RI_DQ, RI_OUT, 1), build->rank);
+    ring.key_side = ri_operand(s, slots(s, RI_DK, RI_OUT, 1), build->rank);
     ring.landing = slots(s, RI_K, RI_VIEW, 2);
     ring.sums = slots(s, RI_DK, RI_OWN, 3);
     return end_with_ring(schedule, s, &ring, ri_ring_kv_grad);

@@ -114,10 +114,19 @@ static inline int ri_bundle_accumulates(enum ri_bundle bundle)
 
 /* ---- builders: complete schedules of one rank ---- */
 
-/* Every builder has this shape, so that checks and tests can run any of them for all ranks.
- * root: broadcast only; else ignored. */
-typedef int ri_builder(struct ri_schedule **schedule, int rank, int ranks, const int32_t *host,
-                       int root);
+/* What a builder is told.  Zero is the default of everything but ranks. */
+struct ri_build {
+    int rank, ranks;
+    const int32_t *host; /* [ranks] host of each rank; NULL: all on one */
+    int root;            /* broadcast only */
+    /* Two-level only. */
+    int pieces;   /* pieces of a block that enter a host on ranks of their own; 0: 1 */
+    int landing;  /* buffers for arriving blocks; 0: as many as keep no ring waiting */
+    int chunked;  /* host transfers are cut over the local turns, else they have their own */
+};
+
+/* Every builder has this shape, so that checks and tests can run any of them for all ranks. */
+typedef int ri_builder(struct ri_schedule **schedule, const struct ri_build *build);
 
 /* Slot numbers 0.. of the caller's slots are fixed per builder, in the order named here. */
 ri_builder ri_build_ring_forward; /* Q in, K in, O out */

@@ -110,7 +110,9 @@ static void bind(struct rank *r)
             };
     }
     r->first_xfer[s->step_count] = s->step_count;
-    r->program = (struct ri_program){ s, r->transport, r->xfers, r->first_xfer, r->pieces, run, r };
+    r->program = (struct ri_program){ .schedule = s, .transport = r->transport, .xfers = r->xfers,
+                                      .first_xfer = r->first_xfer, .pieces = r->pieces, .run = run,
+                                      .owner = r };
 }
 
 static void open_all(struct rank *ranks, int count, ri_builder *build, int root, uint64_t seed)
@@ -132,7 +134,9 @@ static void open_all(struct rank *ranks, int count, ri_builder *build, int root,
         params.rank = i;
         assert_int_equal(ri_transport_self.open(&params, &ranks[i].transport, &addresses[i], &bytes[i]),
                          0);
-        assert_int_equal(build(&ranks[i].schedule, i, count, NULL, root), 0);
+        struct ri_build how = { .rank = i, .ranks = count, .root = root };
+
+        assert_int_equal(build(&ranks[i].schedule, &how), 0);
         assert_int_equal(ri_engine_create(ranks[i].schedule, &ranks[i].engine), 0);
     }
     for (int i = 0; i < count; i++) {
@@ -318,11 +322,11 @@ static void where_names_the_step_that_waits_and_its_peer(void **state)
 
 /* Two computes on a block that has to come, one on a block that is there, and a merge of what comes:
  * the ready compute passes the waiting one, and nothing passes the waiting merge. */
-static int build_overtaking(struct ri_schedule **schedule, int rank, int count, const int32_t *host,
-                            int merge_first)
+static int build_overtaking(struct ri_schedule **schedule, const struct ri_build *build)
 {
     int32_t q, k, o, dk, far, sum;
-    int err = ri_schedule_begin(schedule, "overtaking", rank, count, host);
+    int rank = build->rank, merge_first = build->root;
+    int err = ri_schedule_begin(schedule, "overtaking", rank, build->ranks, build->host);
 
     if (err)
         return err;

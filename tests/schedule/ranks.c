@@ -11,13 +11,22 @@
 
 #include <cmocka.h>
 
-void ranks_build(struct ranks *all, ri_builder *build, int ranks, const int32_t *host, int root)
+void ranks_build_as(struct ranks *all, ri_builder *build, const struct ri_build *how)
 {
     memset(all, 0, sizeof(*all));
-    all->count = ranks;
-    for (int r = 0; r < ranks; r++)
-        if (build(&all->s[r], r, ranks, host, root))
-            fail_msg("rank %d of %d: %s", r, ranks, rondo_last_error());
+    all->count = how->ranks;
+    for (int r = 0; r < how->ranks; r++) {
+        struct ri_build one = *how;
+
+        one.rank = r;
+        if (build(&all->s[r], &one))
+            fail_msg("rank %d of %d: %s", r, how->ranks, rondo_last_error());
+    }
+}
+
+void ranks_build(struct ranks *all, ri_builder *build, int ranks, const int32_t *host, int root)
+{
+    ranks_build_as(all, build, &(struct ri_build){.ranks = ranks, .host = host, .root = root});
 }
 
 void ranks_parse(struct ranks *all, int ranks, char *(*text)(int rank, int ranks))

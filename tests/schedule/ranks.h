@@ -14,6 +14,8 @@ struct ranks {
 
 /* All fail the running test when they cannot do it. */
 void ranks_build(struct ranks *all, ri_builder *build, int ranks, const int32_t *host, int root);
+/* how->rank is ignored. */
+void ranks_build_as(struct ranks *all, ri_builder *build, const struct ri_build *how);
 /* text(rank) gives a malloc'd text. */
 void ranks_parse(struct ranks *all, int ranks, char *(*text)(int rank, int ranks));
 void ranks_release(struct ranks *all);

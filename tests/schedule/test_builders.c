@@ -327,7 +327,7 @@ static void table_names_every_builder(void **state)
     for (const struct ri_builder_entry *entry = ri_builders; entry->name; entry++, count++) {
         struct ri_schedule *s;
 
-        assert_int_equal(entry->build(&s, 1, 3, NULL, 0), 0);
+        assert_int_equal(entry->build(&s, &(struct ri_build){.rank = 1, .ranks = 3}), 0);
         assert_string_equal(s->name, entry->name);
         ri_schedule_destroy(s);
     }
@@ -339,13 +339,13 @@ static void refuses_ranks_out_of_range(void **state)
     struct ri_schedule *s = NULL;
 
     for (const struct ri_builder_entry *entry = ri_builders; entry->name; entry++) {
-        assert_int_equal(entry->build(&s, 3, 3, NULL, 0), RONDO_ERR_ARGUMENT);
-        assert_int_equal(entry->build(&s, -1, 3, NULL, 0), RONDO_ERR_ARGUMENT);
-        assert_int_equal(entry->build(&s, 0, 0, NULL, 0), RONDO_ERR_ARGUMENT);
-        assert_int_equal(entry->build(&s, 0, 32769, NULL, 0), RONDO_ERR_ARGUMENT);
+        assert_int_equal(entry->build(&s, &(struct ri_build){.rank = 3, .ranks = 3}), RONDO_ERR_ARGUMENT);
+        assert_int_equal(entry->build(&s, &(struct ri_build){.rank = -1, .ranks = 3}), RONDO_ERR_ARGUMENT);
+        assert_int_equal(entry->build(&s, &(struct ri_build){.rank = 0, .ranks = 0}), RONDO_ERR_ARGUMENT);
+        assert_int_equal(entry->build(&s, &(struct ri_build){.rank = 0, .ranks = 32769}), RONDO_ERR_ARGUMENT);
     }
-    assert_int_equal(ri_build_broadcast(&s, 0, 3, NULL, 3), RONDO_ERR_ARGUMENT);
-    assert_int_equal(ri_build_broadcast(&s, 0, 3, NULL, -1), RONDO_ERR_ARGUMENT);
+    assert_int_equal(ri_build_broadcast(&s, &(struct ri_build){.ranks = 3, .root = 3}), RONDO_ERR_ARGUMENT);
+    assert_int_equal(ri_build_broadcast(&s, &(struct ri_build){.ranks = 3, .root = -1}), RONDO_ERR_ARGUMENT);
     assert_null(s);
 }
 

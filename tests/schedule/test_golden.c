@@ -88,7 +88,10 @@ static struct ri_schedule *build_case(const struct golden *golden)
     assert_true(hosts >= 1 && per_host >= 1 && hosts * per_host <= MAX_RANKS);
     for (int r = 0; r < hosts * per_host; r++)
         host[r] = r / per_host;
-    if (find_builder(scheme)(&s, rank, hosts * per_host, host, root))
+    if (find_builder(scheme)(&s, &(struct ri_build){.rank = rank,
+                                                    .ranks = hosts * per_host,
+                                                    .host = host,
+                                                    .root = root}))
         fail_msg("%s: %s", golden->name, rondo_last_error());
     free(text);
     return s;

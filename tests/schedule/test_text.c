@@ -181,7 +181,7 @@ static void hash_sees_every_field(void **state)
     struct ri_schedule *s;
     uint64_t plain, changed;
 
-    assert_int_equal(ri_build_ring_kv_grad(&s, 1, 4, NULL, 0), 0);
+    assert_int_equal(ri_build_ring_kv_grad(&s, &(struct ri_build){ .rank = 1, .ranks = 4 }), 0);
     plain = ri_schedule_hash(s);
 #define CHANGED_BY(field)          \
     s->field++;                    \
