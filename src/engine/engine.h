@@ -19,6 +19,11 @@ struct ri_program {
      * order; the engine moves messages in between.  0, or a negative status that ends the run. */
     const uint32_t *pieces; /* [step_count] */
     int (*run)(void *owner, uint32_t step, uint32_t piece);
+    /* Each may be NULL.  prepare: called right before the messages of step s are posted, to say where
+     * they lie now, and whether they bind.  arrived: the messages of RECV step s are DONE, or one has
+     * FAILED: a bound slot learns its memory, and a failure may be given a better cause (negative). */
+    int (*prepare)(void *owner, uint32_t step);
+    int (*arrived)(void *owner, uint32_t step);
     void *owner;
 };
 

@@ -17,6 +17,13 @@ enum { RI_TRANSPORT_LANES = 2 };
  * until state is DONE or FAILED.  Both ends give equal tags and equal sizes (rows may be cut otherwise);
  * tags are never reused between two ranks of one transport object and in one direction while a message
  * with that tag is in flight. */
+/* Content that lies in the memory of another rank of this host, its holder, and is read in place. */
+struct ri_reference {
+    char *base;    /* where this rank reads it */
+    int32_t holder;
+    void *counter; /* the transport's: readers are counted at the holder; NULL: no reference */
+};
+
 enum { RI_XFER_WHY_BYTES = 160 };
 enum ri_xfer_state { RI_XFER_IDLE, RI_XFER_POSTED, RI_XFER_DONE, RI_XFER_FAILED };
 
@@ -26,6 +33,13 @@ struct ri_xfer {
     size_t rows, row_bytes, row_stride;
     int32_t peer;
     uint8_t send, lane;
+    /* Nothing is copied: base and reference of the receive say, when it is DONE, where the content
+     * lies, until the transport's release.  A send gives out memory of its own rank (reference.counter
+     * NULL; base must not be written before the transport's readers says 0), or passes on the reference
+     * of a receive that is not released before the send is DONE.  Equal at both ends; the local lane,
+     * one run of bytes, transports that bind only. */
+    uint8_t bind;
+    struct ri_reference reference;
     uint8_t state;          /* enum ri_xfer_state; written by the transport */
     int status;             /* why it FAILED: RONDO_ERR_* */
     char why[RI_XFER_WHY_BYTES]; /* the same in words: others may fail before anyone asks */
@@ -85,6 +99,13 @@ struct ri_transport_ops {
     /* Gives up posted messages: afterwards none is POSTED and their memory is not touched again.  They
      * become IDLE; those that had ended keep their state. */
     void (*cancel)(struct ri_transport *transport, struct ri_xfer *const *xfers, int n);
+
+    /* Binding; all NULL: this transport copies.
+     * readers: how many ranks still read what this send, which is DONE, gave out.  0 for one that passed
+     * a reference on, or that never bound.  The sum never falls to 0 while a reader passes it on.
+     * release: what this receive, which is DONE, brought is not read here any more; once for each. */
+    int (*readers)(struct ri_transport *transport, const struct ri_xfer *send);
+    void (*release)(struct ri_transport *transport, struct ri_xfer *receive);
 
     /* Local.  Accepts NULL and half-made objects. */
     void (*close)(struct ri_transport *transport);
