@@ -112,7 +112,7 @@ int64_t rondo_layout_tokens(rondo_layout_t layout, int rank)
 
 rondo_status_t rondo_layout_positions(rondo_layout_t layout, int rank, int64_t *positions)
 {
-    struct ri_run runs[RI_LAYOUT_RUNS_MAX];
+    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
     int err = check_shard(layout, rank, "positions", positions);
     int count;
 
@@ -175,7 +175,7 @@ static void copy_tokens(char *to, size_t to_step, const char *from, size_t from_
 rondo_status_t rondo_layout_shard(rondo_layout_t layout, int rank, const void *whole,
                                   size_t token_bytes, void *shard)
 {
-    struct ri_run runs[RI_LAYOUT_RUNS_MAX];
+    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
     int err = check_copy(layout, rank, whole, token_bytes, shard);
     int count;
 
@@ -192,7 +192,7 @@ rondo_status_t rondo_layout_shard(rondo_layout_t layout, int rank, const void *w
 rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void *shard,
                                     size_t token_bytes, void *whole)
 {
-    struct ri_run runs[RI_LAYOUT_RUNS_MAX];
+    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
     int err = check_copy(layout, rank, whole, token_bytes, shard);
     int count;
 
@@ -210,7 +210,7 @@ rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void 
 rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32_t *tokens,
                                     int32_t *targets)
 {
-    struct ri_run runs[RI_LAYOUT_RUNS_MAX];
+    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
     int err = check_shard(layout, rank, "targets", targets);
     int count;
 
@@ -230,7 +230,7 @@ rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32
 }
 
 /* A causal query at position p sees p + 1 keys: a run of n sums to n*(start+1) + step*n*(n-1)/2. */
-static int64_t causal_pairs(const struct ri_run *run)
+static int64_t causal_pairs(const struct ri_token_run *run)
 {
     return run->count * (run->start + 1) + run->step * run->count * (run->count - 1) / 2;
 }
@@ -252,7 +252,7 @@ static int check_pairs(const struct rondo_layout *layout, int rank, rondo_mask_t
 
 int64_t rondo_layout_pairs(rondo_layout_t layout, int rank, rondo_mask_t mask)
 {
-    struct ri_run runs[RI_LAYOUT_RUNS_MAX];
+    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
     int64_t pairs = 0;
     int count;
 

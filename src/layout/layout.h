@@ -13,7 +13,7 @@ struct rondo_layout {
 };
 
 /* Local indices [index, index + count) of a shard: index + i is at position start + i * step. */
-struct ri_run {
+struct ri_token_run {
     int64_t index, count;
     int64_t start, step;
 };
@@ -28,7 +28,7 @@ void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *r
 /* The shard as ascending runs, none empty, as few as affine positions allow; returns how many.
  * Every run of a layout has the same step. */
 int ri_layout_runs(const struct rondo_layout *layout, int rank,
-                   struct ri_run runs[RI_LAYOUT_RUNS_MAX]);
+                   struct ri_token_run runs[RI_LAYOUT_RUNS_MAX]);
 
 enum { RI_LAYOUT_TILES_MAX = RI_LAYOUT_RUNS_MAX * RI_LAYOUT_RUNS_MAX };
 

@@ -26,9 +26,9 @@ static int64_t piece_of(int64_t tokens, int64_t pieces, int64_t position)
     return longer + (position - longer_end) / shorter_tokens;
 }
 
-static struct ri_run piece_run(int64_t tokens, int64_t pieces, int64_t piece, int64_t index)
+static struct ri_token_run piece_run(int64_t tokens, int64_t pieces, int64_t piece, int64_t index)
 {
-    return (struct ri_run){
+    return (struct ri_token_run){
         .index = index,
         .count = piece_tokens(tokens, pieces, piece),
         .start = piece_start(tokens, pieces, piece),
@@ -37,7 +37,7 @@ static struct ri_run piece_run(int64_t tokens, int64_t pieces, int64_t piece, in
 }
 
 /* Contiguous: rank r holds piece r of `ranks`. */
-static int contiguous_runs(const struct rondo_layout *layout, int rank, struct ri_run *runs)
+static int contiguous_runs(const struct rondo_layout *layout, int rank, struct ri_token_run *runs)
 {
     runs[0] = piece_run(layout->tokens, layout->ranks, rank, 0);
     return runs[0].count > 0;
@@ -55,11 +55,11 @@ static void contiguous_owner(const struct rondo_layout *layout, int64_t position
 /* Zigzag: rank r holds pieces r and 2*ranks-1-r of 2*ranks, so that causal work is even.
  * Neighbouring pieces, those of the last rank, make one run.  A piece is never longer than one
  * before it, so an empty front has an empty back. */
-static int zigzag_runs(const struct rondo_layout *layout, int rank, struct ri_run *runs)
+static int zigzag_runs(const struct rondo_layout *layout, int rank, struct ri_token_run *runs)
 {
     int64_t pieces = 2 * (int64_t)layout->ranks;
-    struct ri_run front = piece_run(layout->tokens, pieces, rank, 0);
-    struct ri_run back = piece_run(layout->tokens, pieces, pieces - 1 - rank, front.count);
+    struct ri_token_run front = piece_run(layout->tokens, pieces, rank, 0);
+    struct ri_token_run back = piece_run(layout->tokens, pieces, pieces - 1 - rank, front.count);
 
     runs[0] = front;
     if (back.start == front.start + front.count) {
@@ -87,9 +87,9 @@ static void zigzag_owner(const struct rondo_layout *layout, int64_t position, in
 }
 
 /* Striped: rank r holds the positions r, r + ranks, r + 2*ranks, ... */
-static int striped_runs(const struct rondo_layout *layout, int rank, struct ri_run *runs)
+static int striped_runs(const struct rondo_layout *layout, int rank, struct ri_token_run *runs)
 {
-    runs[0] = (struct ri_run){
+    runs[0] = (struct ri_token_run){
         .count = piece_tokens(layout->tokens, layout->ranks, rank),
         .start = rank,
         .step = layout->ranks,
@@ -105,7 +105,7 @@ static void striped_owner(const struct rondo_layout *layout, int64_t position, i
 }
 
 static const struct {
-    int (*runs)(const struct rondo_layout *layout, int rank, struct ri_run *runs);
+    int (*runs)(const struct rondo_layout *layout, int rank, struct ri_token_run *runs);
     void (*owner)(const struct rondo_layout *layout, int64_t position, int *rank, int64_t *index);
 } maps[] = {
     [RONDO_LAYOUT_CONTIGUOUS] = {contiguous_runs, contiguous_owner},
@@ -114,7 +114,7 @@ static const struct {
 };
 
 int ri_layout_runs(const struct rondo_layout *layout, int rank,
-                   struct ri_run runs[RI_LAYOUT_RUNS_MAX])
+                   struct ri_token_run runs[RI_LAYOUT_RUNS_MAX])
 {
     return maps[layout->kind].runs(layout, rank, runs);
 }
@@ -126,7 +126,7 @@ void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *r
 
 int64_t ri_layout_tokens(const struct rondo_layout *layout, int rank)
 {
-    struct ri_run runs[RI_LAYOUT_RUNS_MAX];
+    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
     int count = ri_layout_runs(layout, rank, runs);
 
     return count ? runs[count - 1].index + runs[count - 1].count : 0;
@@ -134,9 +134,9 @@ int64_t ri_layout_tokens(const struct rondo_layout *layout, int rank)
 
 int64_t ri_layout_position(const struct rondo_layout *layout, int rank, int64_t index)
 {
-    struct ri_run runs[RI_LAYOUT_RUNS_MAX];
+    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
     int count = ri_layout_runs(layout, rank, runs);
-    const struct ri_run *run = &runs[count > 1 && index >= runs[1].index];
+    const struct ri_token_run *run = &runs[count > 1 && index >= runs[1].index];
 
     return run->start + (index - run->index) * run->step;
 }

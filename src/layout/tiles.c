@@ -52,7 +52,7 @@ int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rond
 }
 
 /* A query at a + i*step sees a key at b + j*step iff i - j >= (b - a) / step, rounded up. */
-static int run_pair_tile(const struct ri_run *q, const struct ri_run *k, rondo_mask_t mask,
+static int run_pair_tile(const struct ri_token_run *q, const struct ri_token_run *k, rondo_mask_t mask,
                          rondo_tile_t *out)
 {
     rondo_tile_t whole = {
@@ -69,7 +69,7 @@ static int run_pair_tile(const struct ri_run *q, const struct ri_run *k, rondo_m
 int ri_layout_tiles(const struct rondo_layout *layout, rondo_mask_t mask, int q_rank, int k_rank,
                     rondo_tile_t *tiles, int max)
 {
-    struct ri_run q[RI_LAYOUT_RUNS_MAX], k[RI_LAYOUT_RUNS_MAX];
+    struct ri_token_run q[RI_LAYOUT_RUNS_MAX], k[RI_LAYOUT_RUNS_MAX];
     int q_runs = ri_layout_runs(layout, q_rank, q);
     int k_runs = ri_layout_runs(layout, k_rank, k);
     rondo_tile_t tile;
