@@ -232,6 +232,7 @@ rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_
 {
     int err = check_start(plan, tensors, tensors ? tensors->struct_bytes : 0, sizeof(*tensors),
                           request, "forward");
+    struct ri_run *run = NULL;
 
     if (err)
         return err;
@@ -243,8 +244,8 @@ rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_
     err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
     if (err)
         return err;
-    err = ri_plan_start_forward(plan->plan, tensors, stream);
-    return ri_request_begin(&plan->request, plan->comm, plan->plan->pass[RI_FORWARD].engine, "forward",
+    err = ri_plan_start_forward(plan->plan, tensors, stream, &run);
+    return ri_request_begin(&plan->request, plan->comm, run->engine, "forward",
                             &plan->plan->calls[RI_FORWARD], err, request);
 }
 
@@ -253,10 +254,11 @@ rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention
 {
     int err = check_start(plan, tensors, tensors ? tensors->struct_bytes : 0, sizeof(*tensors),
                           request, "backward");
+    struct ri_run *run = NULL;
 
     if (err)
         return err;
-    if (!plan->plan->pass[RI_BACKWARD].engine)
+    if (!plan->plan->pass[RI_BACKWARD].schedule)
         return ri_error(RONDO_ERR_ARGUMENT, "the plan was made with backward \"none\"");
     const struct pointer pointers[] = {
         { "q", tensors->q },     { "k", tensors->k },   { "v", tensors->v },
@@ -267,9 +269,9 @@ rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention
     err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
     if (err)
         return err;
-    err = ri_plan_start_backward(plan->plan, tensors, stream);
-    return ri_request_begin(&plan->request, plan->comm, plan->plan->pass[RI_BACKWARD].engine,
-                            "backward", &plan->plan->calls[RI_BACKWARD], err, request);
+    err = ri_plan_start_backward(plan->plan, tensors, stream, &run);
+    return ri_request_begin(&plan->request, plan->comm, run->engine, "backward",
+                            &plan->plan->calls[RI_BACKWARD], err, request);
 }
 
 /* ---- asking about it ---- */

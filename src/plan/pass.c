@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass of a plan: from a schedule to memory, pieces of work and messages. */
+/* One pass of a plan: a schedule, its pieces of work and its messages. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
-#include "device/device.h"
 #include "plan/plan.h"
 
 /* A piece of work is at most about this many multiply-adds, so that messages are looked after every
@@ -15,47 +13,6 @@
 int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block)
 {
     return ri_layout_tokens(&plan->layout, schedule->owner[block]);
-}
-
-/* ---- memory of our own slots ---- */
-
-static size_t slot_tensor_bytes(const struct ri_plan *plan, enum ri_tensor tensor)
-{
-    size_t bytes = ri_tensor_bytes(&plan->desc, tensor, plan->max_tokens);
-
-    return (bytes + 63) & ~(size_t)63;
-}
-
-/* Walks our slots and their tensors; with memory NULL it only measures. */
-static size_t place_slots(struct ri_pass_state *pass, char *memory)
-{
-    size_t used = 0;
-
-    for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
-        const struct ri_slot *slot = &pass->schedule->slots[i];
-        const enum ri_tensor *t;
-
-        if (!ri_slot_is_ours(slot))
-            continue;
-        for (t = ri_bundle_tensors(pass->pass, slot->bundle); *t != RI_TENSORS; t++) {
-            if (memory)
-                pass->slots[i][*t] = memory + used;
-            used += slot_tensor_bytes(pass->plan, *t);
-        }
-    }
-    return used;
-}
-
-static int allocate_slots(struct ri_pass_state *pass)
-{
-    pass->slots = calloc((size_t)pass->schedule->slot_count + 1, sizeof(*pass->slots));
-    pass->memory_bytes = place_slots(pass, NULL);
-    pass->memory = ri_device_host.alloc(pass->memory_bytes);
-    if (!pass->slots || !pass->memory)
-        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of blocks in flight",
-                        pass->memory_bytes);
-    place_slots(pass, pass->memory);
-    return 0;
 }
 
 /* ---- work ---- */
@@ -119,7 +76,7 @@ static void cut_tiles(const struct ri_plan *plan, const rondo_tile_t *tiles, int
 }
 
 /* Tiles of a COMPUTE step's block pair; malloc'd. */
-static int step_tiles(const struct ri_pass_state *pass, const struct ri_step *step,
+static int step_tiles(const struct ri_pass *pass, const struct ri_step *step,
                       rondo_tile_t **tiles, int *count)
 {
     const struct ri_plan *plan = pass->plan;
@@ -134,7 +91,7 @@ static int step_tiles(const struct ri_pass_state *pass, const struct ri_step *st
 }
 
 /* One walk over all steps: counts, or fills. */
-static int walk_work(struct ri_pass_state *pass, struct cut *cut)
+static int walk_work(struct ri_pass *pass, struct cut *cut)
 {
     const struct ri_schedule *s = pass->schedule;
 
@@ -159,7 +116,7 @@ static int walk_work(struct ri_pass_state *pass, struct cut *cut)
     return 0;
 }
 
-static int list_work(struct ri_pass_state *pass)
+static int list_work(struct ri_pass *pass)
 {
     size_t steps = (size_t)pass->schedule->step_count + 1;
     struct cut cut = { NULL, NULL, 0, 0 };
@@ -184,48 +141,43 @@ static int list_work(struct ri_pass_state *pass)
 
 /* One message per tensor of the bundle, in bundle order.  counts: [2][ranks] messages so far to and
  * from each rank, so that both ends number them alike. */
-static uint32_t list_step_messages(struct ri_pass_state *pass, uint32_t index, uint32_t *counts,
-                                   uint32_t next)
+static uint32_t list_step_messages(struct ri_pass *pass, uint32_t index, uint32_t *counts, uint32_t next)
 {
     const struct ri_step *step = &pass->schedule->steps[index];
     const struct ri_slot *slot = &pass->schedule->slots[ri_step_moved(step)->slot];
+    uint32_t *count = &counts[(step->op == RI_SEND) * pass->plan->place.ranks + step->peer];
     const enum ri_tensor *t;
 
-    for (t = ri_bundle_tensors(pass->pass, slot->bundle); *t != RI_TENSORS; t++, next++) {
-        int send = step->op == RI_SEND;
-        uint32_t *count = &counts[send * pass->plan->place.ranks + step->peer];
-
-        if (pass->xfers)
-            pass->xfers[next] = (struct ri_xfer){ .tag = (*count)++, .peer = step->peer,
-                                                  .send = (uint8_t)send, .lane = step->lane };
-    }
+    for (t = ri_bundle_tensors(pass->kind, slot->bundle); *t != RI_TENSORS; t++, next++)
+        if (pass->messages)
+            pass->messages[next] = (struct ri_message){ (*count)++, (uint8_t)*t };
     return next;
 }
 
-static uint32_t walk_messages(struct ri_pass_state *pass, uint32_t *counts)
+static uint32_t walk_messages(struct ri_pass *pass, uint32_t *counts)
 {
     uint32_t next = 0;
 
     for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
-        pass->first_xfer[i] = next;
+        pass->first_message[i] = next;
         if (ri_step_moves(&pass->schedule->steps[i]))
             next = list_step_messages(pass, i, counts, next);
     }
-    pass->first_xfer[pass->schedule->step_count] = next;
+    pass->first_message[pass->schedule->step_count] = next;
     return next;
 }
 
-static int list_messages(struct ri_pass_state *pass)
+static int list_messages(struct ri_pass *pass)
 {
     uint32_t *counts = calloc(2 * (size_t)pass->plan->place.ranks, sizeof(*counts));
     uint32_t count;
 
-    pass->first_xfer = calloc((size_t)pass->schedule->step_count + 1, sizeof(uint32_t));
-    if (!counts || !pass->first_xfer)
+    pass->first_message = calloc((size_t)pass->schedule->step_count + 1, sizeof(uint32_t));
+    if (!counts || !pass->first_message)
         goto no_memory;
     count = walk_messages(pass, counts);
-    pass->xfers = calloc((size_t)count + 1, sizeof(*pass->xfers));
-    if (!pass->xfers)
+    pass->messages = calloc((size_t)count + 1, sizeof(*pass->messages));
+    if (!pass->messages)
         goto no_memory;
     walk_messages(pass, counts);
     free(counts);
@@ -238,77 +190,30 @@ no_memory:
 
 /* ---- a pass ---- */
 
-int ri_pass_init(struct ri_plan *plan, enum ri_pass which, ri_builder *build)
+int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_kind kind,
+                 ri_builder *build)
 {
-    struct ri_pass_state *pass = &plan->pass[which];
     int err;
 
     pass->plan = plan;
-    pass->pass = which;
+    pass->kind = kind;
     err = build(&pass->schedule, &(struct ri_build){ .rank = plan->place.rank,
                                                      .ranks = plan->place.ranks,
                                                      .host = plan->place.host });
-    if (!err)
-        err = allocate_slots(pass);
-    if (!err)
-        err = list_work(pass);
-    if (!err)
-        err = list_messages(pass);
-    if (!err)
-        err = ri_engine_create(pass->schedule, &pass->engine);
     if (err)
-        return err; /* ri_plan_destroy releases what there is */
-    pass->program = (struct ri_program){
-        .schedule = pass->schedule, .transport = plan->place.transport, .xfers = pass->xfers,
-        .first_xfer = pass->first_xfer, .pieces = pass->pieces, .run = ri_pass_run, .owner = pass,
-    };
-    return 0;
+        return err;
+    pass->slots_bytes = ri_run_place(pass, NULL, NULL);
+    err = list_work(pass);
+    return err ? err : list_messages(pass);
 }
 
-void ri_pass_release(struct ri_pass_state *pass)
+void ri_pass_release(struct ri_pass *pass)
 {
-    ri_engine_destroy(pass->engine);
     ri_schedule_destroy(pass->schedule);
-    ri_device_host.release(pass->memory);
-    free(pass->slots);
     free(pass->tiles);
     free(pass->work);
     free(pass->first_piece);
     free(pass->pieces);
-    free(pass->first_xfer);
-    free(pass->xfers);
-}
-
-/* Gives every message its memory: a whole block's tensor is one packed run. */
-static void bind_messages(struct ri_pass_state *pass)
-{
-    const struct ri_schedule *s = pass->schedule;
-
-    for (uint32_t i = 0; i < s->step_count; i++) {
-        const struct ri_operand *operand = ri_step_moved(&s->steps[i]);
-        struct ri_xfer *xfer = &pass->xfers[pass->first_xfer[i]];
-        const enum ri_tensor *t;
-        int64_t tokens;
-
-        if (!ri_step_moves(&s->steps[i]))
-            continue;
-        tokens = ri_block_tokens(pass->plan, s, operand->block);
-        t = ri_bundle_tensors(pass->pass, s->slots[operand->slot].bundle);
-        for (; *t != RI_TENSORS; t++, xfer++) {
-            xfer->base = pass->slots[operand->slot][*t];
-            xfer->row_bytes = ri_tensor_bytes(&pass->plan->desc, *t, tokens);
-            xfer->row_stride = xfer->row_bytes;
-            xfer->rows = xfer->row_bytes > 0;
-            xfer->tag = ri_message_tag((2 * pass->plan->number + pass->pass) % RI_TAG_COLLECTIVES,
-                                       pass->run,
-                                       (uint32_t)(xfer->tag & 0xffffff));
-        }
-    }
-}
-
-int ri_pass_start(struct ri_pass_state *pass)
-{
-    bind_messages(pass);
-    pass->run++;
-    return ri_engine_start(pass->engine, &pass->program);
+    free(pass->messages);
+    free(pass->first_message);
 }

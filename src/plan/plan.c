@@ -43,6 +43,13 @@ static int allocate_scratch(struct ri_plan *plan, int backward)
     return 0;
 }
 
+static int init_pass(struct ri_plan *plan, enum ri_pass_kind kind, ri_builder *build)
+{
+    int err = ri_pass_init(&plan->pass[kind], plan, kind, build);
+
+    return err ? err : ri_run_init(&plan->run[kind], &plan->pass[kind]);
+}
+
 int ri_plan_create(const struct ri_place *place, uint32_t number, const struct rondo_layout *layout,
                    const rondo_attention_desc_t *desc, const struct ri_choice *choice,
                    const rondo_kernel_t *kernel, struct ri_plan **plan_p)
@@ -67,7 +74,7 @@ int ri_plan_create(const struct ri_place *place, uint32_t number, const struct r
     err = allocate_scratch(plan, choice->build[RI_BACKWARD] != NULL);
     for (int i = 0; !err && i < RI_PASSES; i++)
         if (choice->build[i])
-            err = ri_pass_init(plan, (enum ri_pass)i, choice->build[i]);
+            err = init_pass(plan, (enum ri_pass_kind)i, choice->build[i]);
     if (err) {
         ri_plan_destroy(plan);
         return err;
@@ -80,8 +87,10 @@ void ri_plan_destroy(struct ri_plan *plan)
 {
     if (!plan)
         return;
-    for (int i = 0; i < RI_PASSES; i++)
+    for (int i = 0; i < RI_PASSES; i++) {
+        ri_run_release(&plan->run[i]);
         ri_pass_release(&plan->pass[i]);
+    }
     ri_device_host.release(plan->workspace);
     ri_device_host.release(plan->partial_o);
     ri_device_host.release(plan->partial_lse);
@@ -91,28 +100,18 @@ void ri_plan_destroy(struct ri_plan *plan)
 
 /* ---- one call ---- */
 
-/* The caller's memory for tensor t, in every slot of the caller's that holds it. */
-static void bind(struct ri_pass_state *pass, enum ri_tensor tensor, const void *data)
+int ri_plan_start_forward(struct ri_plan *plan, const rondo_attention_fwd_t *tensors, void *stream,
+                          struct ri_run **run_p)
 {
-    for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
-        const struct ri_slot *slot = &pass->schedule->slots[i];
+    struct ri_run *run = &plan->run[RI_FORWARD];
 
-        if (!ri_slot_is_ours(slot))
-            pass->slots[i][tensor] = (void *)(uintptr_t)data;
-    }
-}
-
-int ri_plan_start_forward(struct ri_plan *plan, const rondo_attention_fwd_t *tensors, void *stream)
-{
-    struct ri_pass_state *pass = &plan->pass[RI_FORWARD];
-
-    bind(pass, RI_T_Q, tensors->q);
-    bind(pass, RI_T_K, tensors->k);
-    bind(pass, RI_T_V, tensors->v);
-    bind(pass, RI_T_O, tensors->o);
-    bind(pass, RI_T_LSE, tensors->lse);
-    plan->stream = stream;
-    return ri_pass_start(pass);
+    *run_p = run;
+    ri_run_bind(run, RI_T_Q, tensors->q);
+    ri_run_bind(run, RI_T_K, tensors->k);
+    ri_run_bind(run, RI_T_V, tensors->v);
+    ri_run_bind(run, RI_T_O, tensors->o);
+    ri_run_bind(run, RI_T_LSE, tensors->lse);
+    return ri_run_start(run, plan->starts[RI_FORWARD]++, stream);
 }
 
 /* delta = rowsum(O * dO), [batch][q_heads][n]. */
@@ -129,24 +128,25 @@ static void fill_delta(struct ri_plan *plan, const rondo_attention_bwd_t *tensor
                      (const float *)tensors->d_o + b * n * row + h * dim, row, n, dim);
 }
 
-int ri_plan_start_backward(struct ri_plan *plan, const rondo_attention_bwd_t *tensors, void *stream)
+int ri_plan_start_backward(struct ri_plan *plan, const rondo_attention_bwd_t *tensors, void *stream,
+                           struct ri_run **run_p)
 {
-    struct ri_pass_state *pass = &plan->pass[RI_BACKWARD];
+    struct ri_run *run = &plan->run[RI_BACKWARD];
 
+    *run_p = run;
     if (plan->delta && ri_layout_tokens(&plan->layout, plan->place.rank) > 0)
         fill_delta(plan, tensors);
-    bind(pass, RI_T_Q, tensors->q);
-    bind(pass, RI_T_K, tensors->k);
-    bind(pass, RI_T_V, tensors->v);
-    bind(pass, RI_T_O, plan->delta ? NULL : tensors->o);
-    bind(pass, RI_T_DELTA, plan->delta);
-    bind(pass, RI_T_LSE, tensors->lse);
-    bind(pass, RI_T_D_O, tensors->d_o);
-    bind(pass, RI_T_DQ, tensors->dq);
-    bind(pass, RI_T_DK, tensors->dk);
-    bind(pass, RI_T_DV, tensors->dv);
-    plan->stream = stream;
-    return ri_pass_start(pass);
+    ri_run_bind(run, RI_T_Q, tensors->q);
+    ri_run_bind(run, RI_T_K, tensors->k);
+    ri_run_bind(run, RI_T_V, tensors->v);
+    ri_run_bind(run, RI_T_O, plan->delta ? NULL : tensors->o);
+    ri_run_bind(run, RI_T_DELTA, plan->delta);
+    ri_run_bind(run, RI_T_LSE, tensors->lse);
+    ri_run_bind(run, RI_T_D_O, tensors->d_o);
+    ri_run_bind(run, RI_T_DQ, tensors->dq);
+    ri_run_bind(run, RI_T_DK, tensors->dk);
+    ri_run_bind(run, RI_T_DV, tensors->dv);
+    return ri_run_start(run, plan->starts[RI_BACKWARD]++, stream);
 }
 
 /* ---- what it has done, and in words ---- */
@@ -157,8 +157,8 @@ void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats)
     stats->forwards = plan->calls[RI_FORWARD];
     stats->backwards = plan->calls[RI_BACKWARD];
     for (int i = 0; i < RI_PASSES; i++) {
-        const struct ri_pass_state *pass = &plan->pass[i];
-        const struct ri_engine_stats *from = pass->engine ? ri_engine_stats(pass->engine) : NULL;
+        const struct ri_run *run = &plan->run[i];
+        const struct ri_engine_stats *from = run->engine ? ri_engine_stats(run->engine) : NULL;
 
         if (!from)
             continue;
@@ -166,7 +166,7 @@ void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats)
             stats->sent_bytes[lane] += from->sent_bytes[lane];
             stats->received_bytes[lane] += from->received_bytes[lane];
         }
-        stats->pairs += pass->pairs;
+        stats->pairs += run->pairs;
         stats->compute_seconds += from->compute_seconds;
         stats->move_seconds += from->move_seconds;
         stats->exposed_seconds += from->exposed_seconds;
@@ -182,7 +182,7 @@ static void print_head(FILE *out, const struct ri_plan *plan)
             fprintf(out, "%s: schedule %s, %u steps, %u turns, %zu bytes of blocks in flight\n",
                     i == RI_FORWARD ? "forward" : "backward", plan->pass[i].schedule->name,
                     plan->pass[i].schedule->step_count, plan->pass[i].schedule->turns,
-                    plan->pass[i].memory_bytes);
+                    plan->pass[i].slots_bytes);
     fprintf(out, "layout: %s, %lld tokens over %d ranks, %lld on rank %d\n",
             rondo_layout_kind_name(plan->layout.kind), (long long)plan->layout.tokens,
             plan->place.ranks, (long long)ri_layout_tokens(&plan->layout, plan->place.rank),

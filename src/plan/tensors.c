@@ -42,7 +42,7 @@ rondo_tensor_t ri_tensor_view(const rondo_attention_desc_t *desc, enum ri_tensor
     return view;
 }
 
-const enum ri_tensor *ri_bundle_tensors(enum ri_pass pass, enum ri_bundle bundle)
+const enum ri_tensor *ri_bundle_tensors(enum ri_pass_kind kind, enum ri_bundle bundle)
 {
     static const enum ri_tensor lists[RI_PASSES][RI_BUNDLES][5] = {
         [RI_FORWARD] = {
@@ -65,5 +65,5 @@ const enum ri_tensor *ri_bundle_tensors(enum ri_pass pass, enum ri_bundle bundle
         },
     };
 
-    return lists[pass][bundle];
+    return lists[kind][bundle];
 }

@@ -9,25 +9,26 @@
 #include "plan/plan.h"
 
 /* A tensor of a slot that holds a block of `tokens` tokens. */
-static rondo_tensor_t view(const struct ri_pass_state *pass, const struct ri_operand *operand,
+static rondo_tensor_t view(const struct ri_run *run, const struct ri_operand *operand,
                            enum ri_tensor tensor)
 {
-    const struct ri_plan *plan = pass->plan;
-    int64_t tokens = ri_block_tokens(plan, pass->schedule, operand->block);
+    const struct ri_plan *plan = run->pass->plan;
+    int64_t tokens = ri_block_tokens(plan, run->pass->schedule, operand->block);
 
-    return ri_tensor_view(&plan->desc, tensor, pass->slots[operand->slot][tensor], tokens);
+    return ri_tensor_view(&plan->desc, tensor, run->slots[operand->slot][tensor], tokens);
 }
 
 /* Makes an accumulated operand empty: (0, -inf), or 0. */
-static void empty(const struct ri_pass_state *pass, const struct ri_operand *operand)
+static void empty(const struct ri_run *run, const struct ri_operand *operand)
 {
+    const struct ri_pass *pass = run->pass;
     const struct ri_plan *plan = pass->plan;
     int64_t tokens = ri_block_tokens(plan, pass->schedule, operand->block);
     enum ri_bundle bundle = pass->schedule->slots[operand->slot].bundle;
     const enum ri_tensor *t;
 
-    for (t = ri_bundle_tensors(pass->pass, bundle); *t != RI_TENSORS; t++) {
-        float *data = pass->slots[operand->slot][*t];
+    for (t = ri_bundle_tensors(pass->kind, bundle); *t != RI_TENSORS; t++) {
+        float *data = run->slots[operand->slot][*t];
         size_t bytes = ri_tensor_bytes(&plan->desc, *t, tokens);
 
         if (bytes == 0)
@@ -57,19 +58,20 @@ static void merge_lse(const struct ri_plan *plan, rondo_tensor_t o, rondo_tensor
     }
 }
 
-static int compute_forward(struct ri_pass_state *pass, const struct ri_step *step,
+static int compute_forward(struct ri_run *run, const struct ri_step *step,
                            const struct ri_piece *piece)
 {
-    struct ri_plan *plan = pass->plan;
+    const struct ri_pass *pass = run->pass;
+    const struct ri_plan *plan = pass->plan;
     rondo_kernel_forward_t args = {
         .struct_bytes = sizeof(args), .shape = &plan->shape,
         .tiles = pass->tiles + piece->first_tile, .tile_count = (int)piece->tile_count,
         .q_tokens = ri_block_tokens(plan, pass->schedule, step->from[0].block),
         .k_tokens = ri_block_tokens(plan, pass->schedule, step->from[1].block),
-        .q = view(pass, &step->from[0], RI_T_Q), .k = view(pass, &step->from[1], RI_T_K),
-        .v = view(pass, &step->from[1], RI_T_V), .o = view(pass, &step->to[0], RI_T_O),
-        .lse = view(pass, &step->to[0], RI_T_LSE), .workspace = plan->workspace,
-        .stream = plan->stream,
+        .q = view(run, &step->from[0], RI_T_Q), .k = view(run, &step->from[1], RI_T_K),
+        .v = view(run, &step->from[1], RI_T_V), .o = view(run, &step->to[0], RI_T_O),
+        .lse = view(run, &step->to[0], RI_T_LSE), .workspace = plan->workspace,
+        .stream = run->stream,
     };
     rondo_tensor_t o = args.o, lse = args.lse;
     int err;
@@ -85,89 +87,93 @@ static int compute_forward(struct ri_pass_state *pass, const struct ri_step *ste
     return err;
 }
 
-static int compute_backward(struct ri_pass_state *pass, const struct ri_step *step,
+static int compute_backward(struct ri_run *run, const struct ri_step *step,
                             const struct ri_piece *piece)
 {
-    struct ri_plan *plan = pass->plan;
+    const struct ri_pass *pass = run->pass;
+    const struct ri_plan *plan = pass->plan;
     const struct ri_operand *q = &step->from[0], *k = &step->from[1];
     rondo_kernel_backward_t args = {
         .struct_bytes = sizeof(args), .shape = &plan->shape,
         .tiles = pass->tiles + piece->first_tile, .tile_count = (int)piece->tile_count,
         .q_tokens = ri_block_tokens(plan, pass->schedule, q->block),
         .k_tokens = ri_block_tokens(plan, pass->schedule, k->block),
-        .q = view(pass, q, RI_T_Q), .k = view(pass, k, RI_T_K), .v = view(pass, k, RI_T_V),
-        .o = view(pass, q, RI_T_O), .d_o = view(pass, q, RI_T_D_O), .lse = view(pass, q, RI_T_LSE),
-        .delta = view(pass, q, RI_T_DELTA), .dq = view(pass, &step->to[0], RI_T_DQ),
-        .dk = view(pass, &step->to[1], RI_T_DK), .dv = view(pass, &step->to[1], RI_T_DV),
-        .workspace = plan->workspace, .stream = plan->stream,
+        .q = view(run, q, RI_T_Q), .k = view(run, k, RI_T_K), .v = view(run, k, RI_T_V),
+        .o = view(run, q, RI_T_O), .d_o = view(run, q, RI_T_D_O), .lse = view(run, q, RI_T_LSE),
+        .delta = view(run, q, RI_T_DELTA), .dq = view(run, &step->to[0], RI_T_DQ),
+        .dk = view(run, &step->to[1], RI_T_DK), .dv = view(run, &step->to[1], RI_T_DV),
+        .workspace = plan->workspace, .stream = run->stream,
     };
 
     return plan->kernel.backward(plan->kernel.context, &args);
 }
 
-static int compute(struct ri_pass_state *pass, uint32_t index, uint32_t piece)
+static int compute(struct ri_run *run, uint32_t index, uint32_t piece)
 {
+    const struct ri_pass *pass = run->pass;
     const struct ri_step *step = &pass->schedule->steps[index];
     uint32_t at = pass->first_piece[index] + piece;
     int err;
 
     for (int side = 0; piece == 0 && side < 2; side++)
         if (step->to[side].slot >= 0 && (step->stores >> side & 1))
-            empty(pass, &step->to[side]);
+            empty(run, &step->to[side]);
     if (at >= pass->first_piece[index + 1])
         return 0; /* no tile is live */
-    err = pass->pass == RI_FORWARD ? compute_forward(pass, step, &pass->work[at])
-                                   : compute_backward(pass, step, &pass->work[at]);
+    err = pass->kind == RI_FORWARD ? compute_forward(run, step, &pass->work[at])
+                                   : compute_backward(run, step, &pass->work[at]);
     if (err)
         return ri_error(RONDO_ERR_KERNEL, "kernel %s returned %d in %s step %u",
                         pass->plan->kernel.name, err, pass->schedule->name, index);
-    pass->pairs += (uint64_t)pass->work[at].pairs;
+    run->pairs += (uint64_t)pass->work[at].pairs;
     return 0;
 }
 
 /* COPY, and MERGE into an empty target, are copies. */
-static void copy(struct ri_pass_state *pass, const struct ri_step *step)
+static void copy(struct ri_run *run, const struct ri_step *step)
 {
+    const struct ri_pass *pass = run->pass;
     const struct ri_operand *from = &step->from[0], *to = &step->to[0];
     int64_t tokens = ri_block_tokens(pass->plan, pass->schedule, from->block);
     enum ri_bundle bundle = pass->schedule->slots[from->slot].bundle;
     const enum ri_tensor *t;
 
-    for (t = ri_bundle_tensors(pass->pass, bundle); *t != RI_TENSORS; t++) {
+    for (t = ri_bundle_tensors(pass->kind, bundle); *t != RI_TENSORS; t++) {
         size_t bytes = ri_tensor_bytes(&pass->plan->desc, *t, tokens);
 
         if (bytes > 0)
-            ri_device_host.copy(pass->slots[to->slot][*t], pass->slots[from->slot][*t], bytes);
+            ri_device_host.copy(run->slots[to->slot][*t], run->slots[from->slot][*t], bytes);
     }
 }
 
-static void merge(struct ri_pass_state *pass, const struct ri_step *step)
+static void merge(struct ri_run *run, const struct ri_step *step)
 {
+    const struct ri_pass *pass = run->pass;
     const struct ri_operand *from = &step->from[0], *to = &step->to[0];
     int64_t tokens = ri_block_tokens(pass->plan, pass->schedule, from->block);
     enum ri_bundle bundle = pass->schedule->slots[from->slot].bundle;
     const enum ri_tensor *t;
 
     if (step->merge == RI_MERGE_LSE) {
-        merge_lse(pass->plan, view(pass, to, RI_T_O), view(pass, to, RI_T_LSE),
-                  pass->slots[from->slot][RI_T_O], pass->slots[from->slot][RI_T_LSE], 0, tokens);
+        merge_lse(pass->plan, view(run, to, RI_T_O), view(run, to, RI_T_LSE),
+                  run->slots[from->slot][RI_T_O], run->slots[from->slot][RI_T_LSE], 0, tokens);
         return;
     }
-    for (t = ri_bundle_tensors(pass->pass, bundle); *t != RI_TENSORS; t++)
-        ri_merge_sum_f32(pass->slots[to->slot][*t], pass->slots[from->slot][*t],
+    for (t = ri_bundle_tensors(pass->kind, bundle); *t != RI_TENSORS; t++)
+        ri_merge_sum_f32(run->slots[to->slot][*t], run->slots[from->slot][*t],
                          ri_tensor_bytes(&pass->plan->desc, *t, tokens) / sizeof(float));
 }
 
-int ri_pass_run(void *owner, uint32_t index, uint32_t piece)
+int ri_run_work(void *owner, uint32_t index, uint32_t piece)
 {
-    struct ri_pass_state *pass = owner;
-    const struct ri_step *step = &pass->schedule->steps[index];
+    struct ri_run *run = owner;
+    const struct ri_step *step = &run->pass->schedule->steps[index];
 
     if (step->op == RI_COMPUTE)
-        return compute(pass, index, piece);
+        return compute(run, index, piece);
     if (step->op == RI_MERGE && !(step->stores & 1))
-        merge(pass, step);
+        merge(run, step);
     else
-        copy(pass, step);
+        copy(run, step);
     return 0;
 }

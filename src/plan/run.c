@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One run of a pass: its memory, its messages and the engine that drives it. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "device/device.h"
+#include "plan/plan.h"
+
+/* ---- memory of our own slots ---- */
+
+static size_t slot_tensor_bytes(const struct ri_plan *plan, enum ri_tensor tensor)
+{
+    size_t bytes = ri_tensor_bytes(&plan->desc, tensor, plan->max_tokens);
+
+    return (bytes + 63) & ~(size_t)63;
+}
+
+size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory)
+{
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
+        const struct ri_slot *slot = &pass->schedule->slots[i];
+        const enum ri_tensor *t;
+
+        if (!ri_slot_is_ours(slot))
+            continue;
+        for (t = ri_bundle_tensors(pass->kind, slot->bundle); *t != RI_TENSORS; t++) {
+            if (run)
+                run->slots[i][*t] = memory + used;
+            used += slot_tensor_bytes(pass->plan, *t);
+        }
+    }
+    return used;
+}
+
+/* ---- messages ---- */
+
+/* What never changes from start to start. */
+static void fill_xfers(struct ri_run *run)
+{
+    const struct ri_pass *pass = run->pass;
+
+    for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
+        const struct ri_step *step = &pass->schedule->steps[i];
+
+        for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++)
+            run->xfers[m] = (struct ri_xfer){ .peer = step->peer, .send = step->op == RI_SEND,
+                                              .lane = step->lane };
+    }
+}
+
+/* Gives every message its memory: a whole block's tensor is one packed run of bytes. */
+static void bind_messages(struct ri_run *run, uint32_t number)
+{
+    const struct ri_pass *pass = run->pass;
+    uint32_t plan = (2 * pass->plan->number + pass->kind) % RI_TAG_COLLECTIVES;
+
+    for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
+        const struct ri_operand *operand = ri_step_moved(&pass->schedule->steps[i]);
+
+        for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++) {
+            enum ri_tensor tensor = (enum ri_tensor)pass->messages[m].tensor;
+            int64_t tokens = ri_block_tokens(pass->plan, pass->schedule, operand->block);
+            struct ri_xfer *xfer = &run->xfers[m];
+
+            xfer->base = run->slots[operand->slot][tensor];
+            xfer->row_bytes = ri_tensor_bytes(&pass->plan->desc, tensor, tokens);
+            xfer->row_stride = xfer->row_bytes;
+            xfer->rows = xfer->row_bytes > 0;
+            xfer->tag = ri_message_tag(plan, number, pass->messages[m].number);
+        }
+    }
+}
+
+/* ---- a run ---- */
+
+int ri_run_init(struct ri_run *run, const struct ri_pass *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+    uint32_t messages = pass->first_message[s->step_count];
+
+    run->pass = pass;
+    run->slots = calloc((size_t)s->slot_count + 1, sizeof(*run->slots));
+    run->xfers = calloc((size_t)messages + 1, sizeof(*run->xfers));
+    if (!run->slots || !run->xfers)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for a run of %u messages", messages);
+    run->memory = ri_device_host.alloc(pass->slots_bytes);
+    if (!run->memory)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of blocks in flight",
+                        pass->slots_bytes);
+    ri_run_place(pass, run, run->memory);
+    fill_xfers(run);
+    run->program = (struct ri_program){
+        .schedule = s, .transport = pass->plan->place.transport, .xfers = run->xfers,
+        .first_xfer = pass->first_message, .pieces = pass->pieces, .run = ri_run_work, .owner = run,
+    };
+    return ri_engine_create(s, &run->engine);
+}
+
+void ri_run_release(struct ri_run *run)
+{
+    ri_engine_destroy(run->engine);
+    ri_device_host.release(run->memory);
+    free(run->slots);
+    free(run->xfers);
+}
+
+void ri_run_bind(struct ri_run *run, enum ri_tensor tensor, const void *data)
+{
+    const struct ri_schedule *s = run->pass->schedule;
+
+    for (uint32_t i = 0; i < s->slot_count; i++)
+        if (!ri_slot_is_ours(&s->slots[i]))
+            run->slots[i][tensor] = (void *)(uintptr_t)data;
+}
+
+int ri_run_start(struct ri_run *run, uint32_t number, void *stream)
+{
+    run->stream = stream;
+    bind_messages(run, number);
+    return ri_engine_start(run->engine, &run->program);
+}
