@@ -49,4 +49,8 @@ int64_t ri_tile_pairs(const rondo_tile_t *tile);
  * be; queries are not, even those that see no key.  out may be the tile itself. */
 int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_tile_t *out);
 
+/* The same with keys [first, first + count): here queries that see no key of the piece are trimmed,
+ * and keys are not. */
+int ri_tile_keys(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_tile_t *out);
+
 #endif

@@ -51,6 +51,29 @@ int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rond
     return 1;
 }
 
+int ri_tile_keys(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_tile_t *out)
+{
+    /* Key j is seen by queries j + lo to j + hi: together the piece is seen by one run of queries. */
+    int64_t q_first = max64(0, first + tile->lo);
+    int64_t q_end = min64(tile->q_count, first + count + tile->hi);
+    int64_t shift = first - q_first;
+    rondo_tile_t piece = *tile;
+
+    if (count < 1 || q_first >= q_end)
+        return 0;
+    piece.k_first += first;
+    piece.k_count = count;
+    piece.k_start += first * tile->k_step;
+    piece.q_first += q_first;
+    piece.q_count = q_end - q_first;
+    piece.q_start += q_first * tile->q_step;
+    piece.lo = max64(tile->lo + shift, 1 - count);
+    piece.hi = min64(tile->hi + shift, piece.q_count - 1);
+    piece.kind = band_kind(&piece);
+    *out = piece;
+    return 1;
+}
+
 /* A query at a + i*step sees a key at b + j*step iff i - j >= (b - a) / step, rounded up. */
 static int run_pair_tile(const struct ri_token_run *q, const struct ri_token_run *k, rondo_mask_t mask,
                          rondo_tile_t *out)

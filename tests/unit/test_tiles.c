@@ -200,8 +200,46 @@ static void check_cut(const rondo_tile_t *tile, int64_t first, int64_t count)
                 assert_true(sees(tile, first + i, piece.k_first - tile->k_first + j));
 }
 
+/* The same by keys: no query too many. */
+static void check_key_cut(const rondo_tile_t *tile, int64_t first, int64_t count)
+{
+    rondo_tile_t piece, untouched;
+    int64_t pairs = 0, queries = 0;
+
+    memset(&untouched, 0x55, sizeof(untouched));
+    memset(&piece, 0x55, sizeof(piece));
+    for (int64_t i = 0; i < tile->q_count; i++) {
+        int64_t before = pairs;
+
+        for (int64_t j = first; j < first + count; j++)
+            pairs += sees(tile, i, j);
+        queries += pairs > before;
+    }
+    assert_int_equal(ri_tile_keys(tile, first, count, &piece), pairs > 0);
+    if (pairs == 0) {
+        assert_memory_equal(&piece, &untouched, sizeof(piece));
+        return;
+    }
+    assert_int_equal(piece.kind, expected_kind(&piece));
+    assert_int_equal(piece.k_first, tile->k_first + first);
+    assert_int_equal(piece.k_count, count);
+    assert_int_equal(piece.k_start, tile->k_start + first * tile->k_step);
+    assert_int_equal(piece.k_step, tile->k_step);
+    assert_int_equal(piece.q_count, queries);
+    assert_int_equal(piece.q_start - tile->q_start, (piece.q_first - tile->q_first) * tile->q_step);
+    assert_int_equal(piece.q_step, tile->q_step);
+    assert_int_equal(ri_tile_pairs(&piece), pairs);
+    for (int64_t i = 0; i < piece.q_count; i++)
+        for (int64_t j = 0; j < count; j++)
+            if (sees(&piece, i, j))
+                assert_true(sees(tile, piece.q_first - tile->q_first + i, first + j));
+}
+
 static void check_all_cuts(const rondo_tile_t *tile)
 {
+    for (int64_t first = 0; first <= tile->k_count; first++)
+        for (int64_t count = 0; first + count <= tile->k_count; count++)
+            check_key_cut(tile, first, count);
     for (int64_t first = 0; first <= tile->q_count; first++)
         for (int64_t count = 0; first + count <= tile->q_count; count++)
             check_cut(tile, first, count);
