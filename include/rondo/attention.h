@@ -38,9 +38,10 @@ typedef struct rondo_plan_options {
     const char *backward;         /* "auto", "kv-grad", "none" (a plan for inference) */
     const char *kernel_name;      /* a bundled kernel; NULL: "flash" */
     const rondo_kernel_t *kernel; /* the caller's own; lives as long as the plan; wins over kernel_name */
+    int max_in_flight;            /* starts of this plan that may be under way at once; 0: 1; up to 1024 */
 } rondo_plan_options_t;
 
-#define RONDO_PLAN_OPTIONS_INIT { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL }
+#define RONDO_PLAN_OPTIONS_INIT { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL, 0 }
 
 /* The caller's tensors of one rank, packed; n = rondo_layout_tokens(layout, rank).  They stay the
  * caller's, and must stay where they are and unwritten (outputs: untouched) until the request is done.
@@ -80,7 +81,8 @@ typedef struct rondo_plan_stats {
     double compute_seconds;            /* in the kernel, in merges and copies */
     double move_seconds;               /* some transfer was under way */
     double exposed_seconds;            /* some transfer was under way and no step computed, the time that
-                                        * the caller spends outside Rondo included */
+                                        * the caller spends outside Rondo included.  All three: of each
+                                        * start by itself, so starts that overlap add up */
 } rondo_plan_stats_t;
 
 #define RONDO_PLAN_STATS_INIT { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0 }
@@ -92,9 +94,12 @@ rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
                                     const rondo_attention_desc_t *desc,
                                     const rondo_plan_options_t *options, rondo_plan_t *plan);
 
-/* Starts one forward or backward and returns at once.  One request of a plan at a time: a second
- * start before the first is done is RONDO_ERR_BUSY.  All ranks start the same calls of one plan in
- * the same order; different plans are independent.  stream is handed to the kernel (CPU: NULL). */
+/* Starts one forward or backward and returns at once.  A start is under way until test or wait takes its
+ * request.  Of one plan, forward and backward together, max_in_flight may be under way; of all plans of
+ * the communicator together, as many as the plan with the largest max_in_flight allows, since they share
+ * that memory.  One more is RONDO_ERR_BUSY: nothing is changed, and it may be tried again after a request
+ * was taken.  All ranks start the same calls of one plan in the same order; different plans are
+ * independent.  stream is handed to the kernel (CPU: NULL). */
 rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
                                        void *stream, rondo_request_t *request);
 rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors,

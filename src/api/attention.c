@@ -10,10 +10,13 @@
 #include "base/status.h"
 #include "plan/plan.h"
 
+/* Far below the starts of a pass that messages can tell apart. */
+enum { MAX_IN_FLIGHT = 1024 };
+
 struct rondo_plan {
     struct rondo_comm *comm;
     struct ri_plan *plan;
-    struct rondo_request request;
+    struct rondo_request *requests; /* [plan->max_in_flight] */
 };
 
 /* ---- making a plan ---- */
@@ -70,10 +73,18 @@ static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_atte
     return check_sizes(desc, layout);
 }
 
-static int check_options(const rondo_plan_options_t *options, struct ri_choice *choice,
-                         const rondo_kernel_t **kernel)
+/* What a plan is made of, as checked, with defaults filled in. */
+struct wish {
+    rondo_attention_desc_t desc;
+    struct ri_choice choice;
+    const rondo_kernel_t *kernel;
+    int max_in_flight;
+};
+
+static int check_options(const rondo_plan_options_t *options, struct wish *wish)
 {
     static const rondo_plan_options_t none = RONDO_PLAN_OPTIONS_INIT;
+    const rondo_kernel_t *kernel;
     const char *name;
 
     if (!options)
@@ -81,19 +92,41 @@ static int check_options(const rondo_plan_options_t *options, struct ri_choice *
     if (options->struct_bytes != sizeof(*options))
         return ri_error(RONDO_ERR_ARGUMENT, "options.struct_bytes is %zu, not %zu: "
                         "start from RONDO_PLAN_OPTIONS_INIT", options->struct_bytes, sizeof(*options));
+    if (options->max_in_flight < 0 || options->max_in_flight > MAX_IN_FLIGHT)
+        return ri_error(RONDO_ERR_ARGUMENT, "max_in_flight is %d; use 0 (as 1) to %d",
+                        options->max_in_flight, MAX_IN_FLIGHT);
+    wish->max_in_flight = options->max_in_flight ? options->max_in_flight : 1;
     name = options->kernel_name ? options->kernel_name : "flash";
-    *kernel = options->kernel ? options->kernel : rondo_kernel_find(name);
-    if (!*kernel)
+    kernel = options->kernel ? options->kernel : rondo_kernel_find(name);
+    wish->kernel = kernel;
+    if (!kernel)
         return ri_error(RONDO_ERR_ARGUMENT,
                         "kernel_name \"%s\" is not known; use flash or reference", name);
-    if ((*kernel)->struct_bytes != sizeof(**kernel) || !(*kernel)->forward || !(*kernel)->name)
+    if (kernel->struct_bytes != sizeof(*kernel) || !kernel->forward || !kernel->name)
         return ri_error(RONDO_ERR_ARGUMENT, "kernel has no %s",
-                        (*kernel)->struct_bytes != sizeof(**kernel) ? "struct_bytes of this version"
-                        : (*kernel)->forward ? "name" : "forward");
-    if (!(*kernel)->backward && (!options->backward || strcmp(options->backward, "none") != 0))
+                        kernel->struct_bytes != sizeof(*kernel) ? "struct_bytes of this version"
+                        : kernel->forward ? "name" : "forward");
+    if (!kernel->backward && (!options->backward || strcmp(options->backward, "none") != 0))
         return ri_error(RONDO_ERR_ARGUMENT,
-                        "kernel %s has no backward; give backward \"none\"", (*kernel)->name);
-    return ri_plan_choose(options->schedule, options->backward, choice);
+                        "kernel %s has no backward; give backward \"none\"", kernel->name);
+    return ri_plan_choose(options->schedule, options->backward, &wish->choice);
+}
+
+static int check_wish(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc,
+                      const rondo_plan_options_t *options, struct wish *wish)
+{
+    int err = check_desc(comm, layout, desc);
+
+    if (!err)
+        err = check_options(options, wish);
+    if (err)
+        return err;
+    wish->desc = *desc;
+    if (wish->desc.v_dim == 0)
+        wish->desc.v_dim = desc->qk_dim;
+    if (wish->desc.scale == 0)
+        wish->desc.scale = (float)(1 / sqrt(desc->qk_dim));
+    return 0;
 }
 
 static int64_t float_bits(float x)
@@ -105,17 +138,18 @@ static int64_t float_bits(float x)
 }
 
 /* Compares everything that ranks must have in common; status: what this rank's own checks said. */
-static int agree(rondo_comm_t comm, const struct rondo_layout *layout,
-                 const rondo_attention_desc_t *desc, const struct ri_choice *choice, unsigned flags,
+static int agree(rondo_comm_t comm, const struct rondo_layout *layout, const struct wish *wish,
                  int64_t hash, int status)
 {
+    const rondo_attention_desc_t *desc = &wish->desc;
+    unsigned flags = wish->kernel ? wish->kernel->flags : 0;
     const struct ri_field fields[] = {
         { "layout kind", layout->kind }, { "tokens", layout->tokens },
         { "layout ranks", layout->ranks }, { "dtype", desc->dtype }, { "mask", desc->mask },
         { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
         { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
-        { "scale (bits)", float_bits(desc->scale) }, { "schedule", choice->id[RI_FORWARD] },
-        { "backward", choice->id[RI_BACKWARD] },
+        { "scale (bits)", float_bits(desc->scale) }, { "schedule", wish->choice.id[RI_FORWARD] },
+        { "backward", wish->choice.id[RI_BACKWARD] }, { "max_in_flight", wish->max_in_flight },
         { "kernel needs o", (flags & RONDO_KERNEL_NEEDS_O) != 0 }, { "plan number", comm->next_plan },
         { "schedule (hash)", hash },
     };
@@ -123,20 +157,40 @@ static int agree(rondo_comm_t comm, const struct rondo_layout *layout,
     return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
 }
 
-static int create(rondo_comm_t comm, const struct rondo_layout *layout,
-                  const rondo_attention_desc_t *desc, const struct ri_choice *choice,
-                  const rondo_kernel_t *kernel, struct rondo_plan **plan_p)
+static struct ri_plan_params params_of(rondo_comm_t comm, const struct rondo_layout *layout,
+                                       const struct wish *wish, struct ri_pool *pool)
 {
-    struct ri_place place = { comm->rank, comm->size, comm->host, comm->transport };
-    struct rondo_plan *plan = calloc(1, sizeof(*plan));
-    int err;
+    return (struct ri_plan_params){
+        .place = { comm->rank, comm->size, comm->host, comm->transport }, .number = comm->next_plan,
+        .layout = layout, .desc = &wish->desc, .choice = &wish->choice, .kernel = wish->kernel,
+        .max_in_flight = wish->max_in_flight, .pool = pool,
+    };
+}
 
-    if (!plan)
-        return ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
-    plan->comm = comm;
-    err = ri_plan_create(&place, comm->next_plan, layout, desc, choice, kernel, &plan->plan);
+static int prepare_pool(rondo_comm_t comm)
+{
+    comm->release_pool = ri_pool_destroy;
+    return comm->pool ? 0 : ri_pool_create(&comm->pool);
+}
+
+static int create(rondo_comm_t comm, const struct rondo_layout *layout, const struct wish *wish,
+                  struct rondo_plan **plan_p)
+{
+    struct rondo_plan *plan = calloc(1, sizeof(*plan));
+    struct ri_plan_params params;
+    int err = prepare_pool(comm);
+
+    if (plan)
+        plan->requests = calloc((size_t)wish->max_in_flight, sizeof(*plan->requests));
+    if (!err && (!plan || !plan->requests))
+        err = ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
+    if (!err) {
+        plan->comm = comm;
+        params = params_of(comm, layout, wish, comm->pool);
+        err = ri_plan_create(&params, &plan->plan);
+    }
     if (err) {
-        free(plan);
+        rondo_plan_destroy(plan);
         return err;
     }
     *plan_p = plan;
@@ -148,9 +202,7 @@ rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
                                     const rondo_plan_options_t *options, rondo_plan_t *plan_p)
 {
     static const struct rondo_layout no_layout;
-    rondo_attention_desc_t full = RONDO_ATTENTION_DESC_INIT;
-    struct ri_choice choice = { { NULL }, { NULL }, { 0 } };
-    const rondo_kernel_t *kernel = NULL;
+    struct wish wish = { .desc = RONDO_ATTENTION_DESC_INIT };
     struct rondo_plan *plan = NULL;
     int64_t hash = 0;
     int err;
@@ -159,26 +211,21 @@ rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
         return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
     if (comm->failed)
         return ri_error(comm->failed, "the communicator has failed: %s", comm->failure);
-    err = plan_p ? check_desc(comm, layout, desc) : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+    err = plan_p ? check_wish(comm, layout, desc, options, &wish)
+                 : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
     if (!err)
-        err = check_options(options, &choice, &kernel);
-    if (!err) {
-        full = *desc;
-        full.v_dim = desc->v_dim ? desc->v_dim : desc->qk_dim;
-        full.scale = desc->scale != 0 ? desc->scale : (float)(1 / sqrt(desc->qk_dim));
-    }
-    if (!err)
-        err = ri_plan_hash(&choice, comm->size, comm->host, &hash);
-    err = agree(comm, err ? &no_layout : layout, &full, &choice, kernel ? kernel->flags : 0, hash, err);
+        err = ri_plan_hash(&wish.choice, comm->size, comm->host, &hash);
+    err = agree(comm, err ? &no_layout : layout, &wish, hash, err);
     if (err)
         return err;
-    err = create(comm, layout, &full, &choice, kernel, &plan);
+    err = create(comm, layout, &wish, &plan);
     comm->next_plan++;
     err = ri_agree(comm, "attention plan", NULL, 0, err);
     if (err) {
         rondo_plan_destroy(plan);
         return err;
     }
+    ri_plan_admit(plan->plan);
     *plan_p = plan;
     return 0;
 }
@@ -187,8 +234,10 @@ void rondo_plan_destroy(rondo_plan_t plan)
 {
     if (!plan)
         return;
-    ri_request_cancel(&plan->request);
+    for (int i = 0; plan->plan && i < plan->plan->max_in_flight; i++)
+        ri_request_cancel(&plan->requests[i]);
     ri_plan_destroy(plan->plan);
+    free(plan->requests);
     free(plan);
 }
 
@@ -212,7 +261,7 @@ static int check_start(rondo_plan_t plan, const void *tensors, size_t struct_byt
                         "INIT macro", struct_bytes, wanted);
     if (!request)
         return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
-    return ri_request_check(&plan->request, plan->comm, what);
+    return ri_request_check(NULL, plan->comm, what);
 }
 
 static int check_pointers(const struct ri_plan *plan, const struct pointer *pointers, size_t count)
@@ -225,6 +274,29 @@ static int check_pointers(const struct ri_plan *plan, const struct pointer *poin
                             pointers[i].name, plan->place.rank,
                             (long long)ri_layout_tokens(&plan->layout, plan->place.rank));
     return 0;
+}
+
+static void give_back(void *owner)
+{
+    ri_plan_give(owner);
+}
+
+/* After the run was started, and err is what that said. */
+static int begin(rondo_plan_t plan, enum ri_pass_kind kind, struct ri_run *run, int err,
+                 rondo_request_t *request_p)
+{
+    static const char *const names[RI_PASSES] = { "forward", "backward" };
+    struct rondo_request *request = plan->requests;
+
+    while (request->active) /* there are as many as runs under way */
+        request++;
+    request->taken = give_back;
+    request->owner = run;
+    err = ri_request_begin(request, plan->comm, run->engine, names[kind], &plan->plan->calls[kind], err,
+                           request_p);
+    if (err)
+        ri_plan_give(run);
+    return err;
 }
 
 rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
@@ -242,11 +314,12 @@ rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_
     };
 
     err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
+    if (!err)
+        err = ri_plan_take(plan->plan, RI_FORWARD, &run);
     if (err)
         return err;
-    err = ri_plan_start_forward(plan->plan, tensors, stream, &run);
-    return ri_request_begin(&plan->request, plan->comm, run->engine, "forward",
-                            &plan->plan->calls[RI_FORWARD], err, request);
+    err = ri_plan_start_forward(run, tensors, stream);
+    return begin(plan, RI_FORWARD, run, err, request);
 }
 
 rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors,
@@ -267,11 +340,12 @@ rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention
     };
 
     err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
+    if (!err)
+        err = ri_plan_take(plan->plan, RI_BACKWARD, &run);
     if (err)
         return err;
-    err = ri_plan_start_backward(plan->plan, tensors, stream, &run);
-    return ri_request_begin(&plan->request, plan->comm, run->engine, "backward",
-                            &plan->plan->calls[RI_BACKWARD], err, request);
+    err = ri_plan_start_backward(run, tensors, stream);
+    return begin(plan, RI_BACKWARD, run, err, request);
 }
 
 /* ---- asking about it ---- */

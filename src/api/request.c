@@ -13,7 +13,7 @@ int ri_request_check(const struct rondo_request *request, struct rondo_comm *com
     if (comm->failed)
         return ri_error(comm->failed, "%s refused: the communicator has failed: %s", what,
                         comm->failure);
-    if (request->active)
+    if (request && request->active)
         return ri_error(RONDO_ERR_BUSY, "%s refused: the %s before it is still active; wait for its "
                         "request first", what, request->what);
     return 0;
@@ -31,6 +31,8 @@ static void unlink_request(struct rondo_request *request)
         *at = request->next;
     request->next = NULL;
     request->active = 0;
+    if (request->taken)
+        request->taken(request->owner);
 }
 
 int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, struct ri_engine *engine,

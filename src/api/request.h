@@ -14,12 +14,14 @@ struct rondo_request {
     struct ri_engine *engine;
     const char *what;      /* "forward", "all-reduce" ..., for error texts */
     uint64_t *completed;   /* counts good ends; may be NULL */
+    void (*taken)(void *owner); /* called when test, wait or cancel takes it; may be NULL */
+    void *owner;
     int active;            /* started, and not yet taken by test or wait */
     int state;             /* 0: under way, 1: done, negative: failed */
     struct rondo_request *next; /* of the communicator's list */
 };
 
-/* Refuses what cannot start: a failed communicator, or a request that is still active. */
+/* Refuses what cannot start: a failed communicator, or a request (may be NULL) that is still active. */
 int ri_request_check(const struct rondo_request *request, struct rondo_comm *comm, const char *what);
 
 /* After its engine was started: status is what that said.  0, and *handle is set; or the failure. */

@@ -277,6 +277,8 @@ void ri_comm_discard(struct rondo_comm *comm)
 {
     if (comm->collectives && comm->release_collectives)
         comm->release_collectives(comm->collectives);
+    if (comm->pool)
+        comm->release_pool(comm->pool);
     if (comm->transport)
         comm->transport->ops->close(comm->transport);
     ri_bootstrap_destroy(comm->bootstrap);

@@ -12,6 +12,7 @@
 
 struct ri_bootstrap;
 struct ri_collectives;
+struct ri_pool;
 
 /* Who we are.  One thread at a time. */
 struct rondo_comm {
@@ -24,6 +25,8 @@ struct rondo_comm {
     struct ri_transport *transport;
     struct ri_collectives *collectives; /* api/collectives.c's, made at first use */
     void (*release_collectives)(struct ri_collectives *collectives); /* destroy calls it first */
+    struct ri_pool *pool;              /* of plans' memory, made with the first plan */
+    void (*release_pool)(struct ri_pool *pool); /* destroy calls it, after the collectives' */
     struct rondo_request *active;      /* api/request.c's: requests under way */
     void (*advance)(struct rondo_comm *comm); /* api/request.c's: moves requests under way, and their
                                                * messages; called while an agreement waits; NULL: none yet */

@@ -223,7 +223,7 @@ int ri_collective_start(struct ri_collective *c, const void *input, void *output
         xfer->base = span.base;
         xfer->row_bytes = xfer->row_stride = span.bytes;
         xfer->rows = span.bytes > 0;
-        xfer->tag = ri_message_tag(RI_TAG_COLLECTIVES, run, (uint32_t)(xfer->tag & 0xffffff));
+        xfer->tag = ri_message_tag(RI_TAG_COLLECTIVES, run, (uint32_t)(xfer->tag & (RI_TAG_MESSAGES - 1)));
     }
     return ri_engine_start(c->engine, &c->program);
 }

@@ -176,6 +176,11 @@ static int list_messages(struct ri_pass *pass)
     if (!counts || !pass->first_message)
         goto no_memory;
     count = walk_messages(pass, counts);
+    if (count > RI_TAG_MESSAGES) {
+        free(counts);
+        return ri_error(RONDO_ERR_UNSUPPORTED, "schedule %s has %u messages on one rank; %d can be numbered",
+                        pass->schedule->name, count, RI_TAG_MESSAGES);
+    }
     pass->messages = calloc((size_t)count + 1, sizeof(*pass->messages));
     if (!pass->messages)
         goto no_memory;

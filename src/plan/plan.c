@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "device/device.h"
 #include "kernels/table.h"
 
 static int64_t largest_shard(const struct rondo_layout *layout)
@@ -19,62 +18,59 @@ static int64_t largest_shard(const struct rondo_layout *layout)
     return largest;
 }
 
-/* What the kernel needs beside the blocks. */
-static int allocate_scratch(struct ri_plan *plan, int backward)
+static int init_runs(struct ri_plan *plan, enum ri_pass_kind kind)
 {
-    size_t workspace = 0;
+    int err = 0;
 
-    if (plan->kernel.workspace_bytes)
-        workspace = plan->kernel.workspace_bytes(plan->kernel.context, &plan->shape);
-    plan->workspace = ri_device_host.alloc(workspace);
-    if (!plan->workspace)
-        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of kernel workspace", workspace);
-    if (!(plan->kernel.flags & RONDO_KERNEL_MERGES)) {
-        plan->partial_o = ri_device_host.alloc(ri_tensor_bytes(&plan->desc, RI_T_O, plan->max_tokens));
-        plan->partial_lse = ri_device_host.alloc(ri_tensor_bytes(&plan->desc, RI_T_LSE, plan->max_tokens));
-        if (!plan->partial_o || !plan->partial_lse)
-            return ri_error(RONDO_ERR_MEMORY, "out of memory for partial outputs");
-    }
-    if (backward && !(plan->kernel.flags & RONDO_KERNEL_NEEDS_O)) {
-        plan->delta = ri_device_host.alloc(ri_tensor_bytes(&plan->desc, RI_T_DELTA, plan->max_tokens));
-        if (!plan->delta)
-            return ri_error(RONDO_ERR_MEMORY, "out of memory for delta");
-    }
-    return 0;
+    plan->runs[kind] = calloc((size_t)plan->max_in_flight, sizeof(*plan->runs[kind]));
+    if (!plan->runs[kind])
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %d runs", plan->max_in_flight);
+    for (int i = 0; !err && i < plan->max_in_flight; i++)
+        err = ri_run_init(&plan->runs[kind][i], &plan->pass[kind]);
+    return err;
 }
 
-static int init_pass(struct ri_plan *plan, enum ri_pass_kind kind, ri_builder *build)
+static int init_passes(struct ri_plan *plan, const struct ri_choice *choice)
 {
-    int err = ri_pass_init(&plan->pass[kind], plan, kind, build);
+    int err = 0;
 
-    return err ? err : ri_run_init(&plan->run[kind], &plan->pass[kind]);
+    for (int i = 0; !err && i < RI_PASSES; i++) {
+        if (choice->build[i])
+            err = ri_pass_init(&plan->pass[i], plan, (enum ri_pass_kind)i, choice->build[i]);
+        if (!err && choice->build[i] && plan->pool)
+            err = init_runs(plan, (enum ri_pass_kind)i);
+    }
+    return err;
 }
 
-int ri_plan_create(const struct ri_place *place, uint32_t number, const struct rondo_layout *layout,
-                   const rondo_attention_desc_t *desc, const struct ri_choice *choice,
-                   const rondo_kernel_t *kernel, struct ri_plan **plan_p)
+int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
 {
+    const rondo_attention_desc_t *desc = params->desc;
     struct ri_plan *plan = calloc(1, sizeof(*plan));
     int err;
 
     if (!plan)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
-    plan->place = *place;
-    plan->number = number;
-    plan->layout = *layout;
+    plan->place = params->place;
+    plan->number = params->number;
+    plan->layout = *params->layout;
     plan->desc = *desc;
-    plan->kernel = *kernel;
-    plan->max_tokens = largest_shard(layout);
+    plan->kernel = *params->kernel;
+    plan->pool = params->pool;
+    plan->max_in_flight = params->max_in_flight;
+    plan->max_tokens = largest_shard(params->layout);
     plan->shape = (rondo_kernel_shape_t){
         .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
         .v_dim = desc->v_dim, .scale = desc->scale, .max_q_tokens = plan->max_tokens,
         .max_k_tokens = plan->max_tokens,
     };
-    err = allocate_scratch(plan, choice->build[RI_BACKWARD] != NULL);
-    for (int i = 0; !err && i < RI_PASSES; i++)
-        if (choice->build[i])
-            err = init_pass(plan, (enum ri_pass_kind)i, choice->build[i]);
+    err = init_passes(plan, params->choice);
+    if (!err && plan->pool) {
+        struct ri_need need = ri_plan_need(plan);
+
+        err = ri_pool_reserve(plan->pool, &need);
+    }
     if (err) {
         ri_plan_destroy(plan);
         return err;
@@ -83,94 +79,137 @@ int ri_plan_create(const struct ri_place *place, uint32_t number, const struct r
     return 0;
 }
 
+void ri_plan_admit(struct ri_plan *plan)
+{
+    ri_pool_admit(plan->pool, plan->max_in_flight);
+}
+
 void ri_plan_destroy(struct ri_plan *plan)
 {
     if (!plan)
         return;
     for (int i = 0; i < RI_PASSES; i++) {
-        ri_run_release(&plan->run[i]);
+        for (int r = 0; plan->runs[i] && r < plan->max_in_flight; r++)
+            ri_run_release(&plan->runs[i][r]);
+        free(plan->runs[i]);
         ri_pass_release(&plan->pass[i]);
     }
-    ri_device_host.release(plan->workspace);
-    ri_device_host.release(plan->partial_o);
-    ri_device_host.release(plan->partial_lse);
-    ri_device_host.release(plan->delta);
     free(plan);
 }
 
-/* ---- one call ---- */
+/* ---- one start ---- */
 
-int ri_plan_start_forward(struct ri_plan *plan, const rondo_attention_fwd_t *tensors, void *stream,
-                          struct ri_run **run_p)
+static const char *const pass_names[RI_PASSES] = { "forward", "backward" };
+
+/* A run of the pass that is not under way; how many of both passes are. */
+static struct ri_run *idle_run(struct ri_plan *plan, enum ri_pass_kind kind, int *under_way)
 {
-    struct ri_run *run = &plan->run[RI_FORWARD];
+    struct ri_run *idle = NULL;
 
+    *under_way = 0;
+    for (int i = 0; i < RI_PASSES; i++)
+        for (int r = 0; plan->runs[i] && r < plan->max_in_flight; r++) {
+            if (plan->runs[i][r].arena)
+                (*under_way)++;
+            else if (i == (int)kind)
+                idle = &plan->runs[i][r];
+        }
+    return idle;
+}
+
+int ri_plan_take(struct ri_plan *plan, enum ri_pass_kind kind, struct ri_run **run_p)
+{
+    const struct ri_pass *pass = &plan->pass[kind];
+    struct ri_run *run;
+    int under_way, err;
+
+    run = idle_run(plan, kind, &under_way);
+    if (under_way >= plan->max_in_flight)
+        return ri_error(RONDO_ERR_BUSY, "%s refused: %d of max_in_flight %d starts of the plan are under "
+                        "way; wait for one of their requests first", pass_names[kind], under_way,
+                        plan->max_in_flight);
+    err = ri_pool_take(plan->pool, pass_names[kind], ri_run_tag(pass, plan->starts[kind]), &run->arena);
+    if (err)
+        return err;
+    run->number = plan->starts[kind]++;
+    ri_run_place(pass, run, run->arena->memory);
     *run_p = run;
+    return 0;
+}
+
+void ri_plan_give(struct ri_run *run)
+{
+    ri_pool_give(run->pass->plan->pool, run->arena);
+    run->arena = NULL;
+}
+
+int ri_plan_start_forward(struct ri_run *run, const rondo_attention_fwd_t *tensors, void *stream)
+{
     ri_run_bind(run, RI_T_Q, tensors->q);
     ri_run_bind(run, RI_T_K, tensors->k);
     ri_run_bind(run, RI_T_V, tensors->v);
     ri_run_bind(run, RI_T_O, tensors->o);
     ri_run_bind(run, RI_T_LSE, tensors->lse);
-    return ri_run_start(run, plan->starts[RI_FORWARD]++, stream);
+    return ri_run_start(run, stream);
 }
 
 /* delta = rowsum(O * dO), [batch][q_heads][n]. */
-static void fill_delta(struct ri_plan *plan, const rondo_attention_bwd_t *tensors)
+static void fill_delta(const struct ri_run *run, const rondo_attention_bwd_t *tensors)
 {
+    const struct ri_plan *plan = run->pass->plan;
     int64_t n = ri_layout_tokens(&plan->layout, plan->place.rank);
     int heads = plan->desc.q_heads, dim = plan->desc.v_dim;
     int64_t row = (int64_t)heads * dim;
 
+    if (!run->delta || n == 0)
+        return;
     for (int64_t b = 0; b < plan->desc.batch; b++)
         for (int h = 0; h < heads; h++)
-            ri_delta(plan->delta + (b * heads + h) * n, 1,
+            ri_delta(run->delta + (b * heads + h) * n, 1,
                      (const float *)tensors->o + b * n * row + h * dim, row,
                      (const float *)tensors->d_o + b * n * row + h * dim, row, n, dim);
 }
 
-int ri_plan_start_backward(struct ri_plan *plan, const rondo_attention_bwd_t *tensors, void *stream,
-                           struct ri_run **run_p)
+int ri_plan_start_backward(struct ri_run *run, const rondo_attention_bwd_t *tensors, void *stream)
 {
-    struct ri_run *run = &plan->run[RI_BACKWARD];
-
-    *run_p = run;
-    if (plan->delta && ri_layout_tokens(&plan->layout, plan->place.rank) > 0)
-        fill_delta(plan, tensors);
+    fill_delta(run, tensors);
     ri_run_bind(run, RI_T_Q, tensors->q);
     ri_run_bind(run, RI_T_K, tensors->k);
     ri_run_bind(run, RI_T_V, tensors->v);
-    ri_run_bind(run, RI_T_O, plan->delta ? NULL : tensors->o);
-    ri_run_bind(run, RI_T_DELTA, plan->delta);
+    ri_run_bind(run, RI_T_O, run->delta ? NULL : tensors->o);
+    ri_run_bind(run, RI_T_DELTA, run->delta);
     ri_run_bind(run, RI_T_LSE, tensors->lse);
     ri_run_bind(run, RI_T_D_O, tensors->d_o);
     ri_run_bind(run, RI_T_DQ, tensors->dq);
     ri_run_bind(run, RI_T_DK, tensors->dk);
     ri_run_bind(run, RI_T_DV, tensors->dv);
-    return ri_run_start(run, plan->starts[RI_BACKWARD]++, stream);
+    return ri_run_start(run, stream);
 }
 
 /* ---- what it has done, and in words ---- */
+
+static void add_run_stats(const struct ri_run *run, rondo_plan_stats_t *stats)
+{
+    const struct ri_engine_stats *from = ri_engine_stats(run->engine);
+
+    for (int lane = 0; lane < RI_LANES; lane++) {
+        stats->sent_bytes[lane] += from->sent_bytes[lane];
+        stats->received_bytes[lane] += from->received_bytes[lane];
+    }
+    stats->pairs += run->pairs;
+    stats->compute_seconds += from->compute_seconds;
+    stats->move_seconds += from->move_seconds;
+    stats->exposed_seconds += from->exposed_seconds;
+}
 
 void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats)
 {
     *stats = (rondo_plan_stats_t)RONDO_PLAN_STATS_INIT;
     stats->forwards = plan->calls[RI_FORWARD];
     stats->backwards = plan->calls[RI_BACKWARD];
-    for (int i = 0; i < RI_PASSES; i++) {
-        const struct ri_run *run = &plan->run[i];
-        const struct ri_engine_stats *from = run->engine ? ri_engine_stats(run->engine) : NULL;
-
-        if (!from)
-            continue;
-        for (int lane = 0; lane < RI_LANES; lane++) {
-            stats->sent_bytes[lane] += from->sent_bytes[lane];
-            stats->received_bytes[lane] += from->received_bytes[lane];
-        }
-        stats->pairs += run->pairs;
-        stats->compute_seconds += from->compute_seconds;
-        stats->move_seconds += from->move_seconds;
-        stats->exposed_seconds += from->exposed_seconds;
-    }
+    for (int i = 0; i < RI_PASSES; i++)
+        for (int r = 0; plan->runs[i] && r < plan->max_in_flight; r++)
+            add_run_stats(&plan->runs[i][r], stats);
 }
 
 static void print_head(FILE *out, const struct ri_plan *plan)
@@ -180,7 +219,7 @@ static void print_head(FILE *out, const struct ri_plan *plan)
     for (int i = 0; i < RI_PASSES; i++)
         if (plan->pass[i].schedule)
             fprintf(out, "%s: schedule %s, %u steps, %u turns, %zu bytes of blocks in flight\n",
-                    i == RI_FORWARD ? "forward" : "backward", plan->pass[i].schedule->name,
+                    pass_names[i], plan->pass[i].schedule->name,
                     plan->pass[i].schedule->step_count, plan->pass[i].schedule->turns,
                     plan->pass[i].slots_bytes);
     fprintf(out, "layout: %s, %lld tokens over %d ranks, %lld on rank %d\n",

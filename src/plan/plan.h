@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "layout/layout.h"
+#include "plan/pool.h"
 #include "schedule/schedule.h"
 #include "transport/transport.h"
 
@@ -21,6 +22,7 @@ struct ri_place {
 /* Numbers one message for both ends: which plan, which run of it, which message between two ranks.
  * All plain collectives are one plan of their own; attention plans stay below it. */
 #define RI_TAG_COLLECTIVES 0xffffu
+enum { RI_TAG_MESSAGE_BITS = 20, RI_TAG_MESSAGES = 1 << RI_TAG_MESSAGE_BITS };
 uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message);
 
 /* ---- the tensors of attention (tensors.c) ---- */
@@ -65,7 +67,7 @@ struct ri_pass {
     const struct ri_plan *plan;
     enum ri_pass_kind kind;
     struct ri_schedule *schedule; /* NULL: the plan has no such pass */
-    size_t slots_bytes;           /* what our own slots of one run need */
+    size_t slots_bytes;           /* what our own slots of one run need, and delta */
     rondo_tile_t *tiles;          /* of all COMPUTE steps, cut to pieces */
     struct ri_piece *work;        /* pieces of step s: work[first_piece[s]] .. */
     uint32_t *first_piece;        /* [step_count + 1] */
@@ -80,9 +82,12 @@ struct ri_run {
     const struct ri_pass *pass;
     struct ri_engine *engine;
     struct ri_program program;
+    struct ri_arena *arena;     /* memory of our own slots, from the start until the request is taken;
+                                 * NULL: not under way */
     void *(*slots)[RI_TENSORS]; /* [slot_count] where each tensor of a slot lies */
-    char *memory;               /* of our own slots */
+    float *delta;               /* [batch][q_heads][n], or NULL when the kernel needs o; in the arena */
     struct ri_xfer *xfers;      /* beside pass->messages */
+    uint32_t number;            /* which start of the pass this is */
     void *stream;               /* of this start, for the kernel */
     uint64_t pairs;             /* given to the kernel so far, over all starts */
 };
@@ -96,11 +101,10 @@ struct ri_plan {
     rondo_kernel_shape_t shape;
     int64_t max_tokens;              /* of the largest shard */
     struct ri_pass pass[RI_PASSES];
-    struct ri_run run[RI_PASSES];    /* of the pass of the same index */
+    struct ri_pool *pool;            /* the communicator's; NULL: made to be measured only */
+    int max_in_flight;               /* starts of both passes together */
+    struct ri_run *runs[RI_PASSES];  /* [max_in_flight] of the pass of the same index */
     uint32_t starts[RI_PASSES];      /* so far: numbers the runs of a pass, equal on all ranks */
-    void *workspace;                 /* the kernel's */
-    float *delta;                    /* [batch][q_heads][n], or NULL when the kernel needs o */
-    float *partial_o, *partial_lse;  /* of one tile, for kernels that do not merge */
     uint64_t calls[RI_PASSES];       /* completed */
 };
 
@@ -119,18 +123,32 @@ int ri_plan_choose(const char *schedule, const char *backward, struct ri_choice 
  * then builders, hosts and order are the same everywhere. */
 int ri_plan_hash(const struct ri_choice *choice, int ranks, const int32_t *host, int64_t *hash);
 
-/* Local.  desc has its defaults filled in and is valid; kernel is copied. */
-int ri_plan_create(const struct ri_place *place, uint32_t number, const struct rondo_layout *layout,
-                   const rondo_attention_desc_t *desc, const struct ri_choice *choice,
-                   const rondo_kernel_t *kernel, struct ri_plan **plan);
+/* What a plan is made of.  Borrowed for the call and copied, but place.host and pool outlive the plan. */
+struct ri_plan_params {
+    struct ri_place place;
+    uint32_t number;
+    const struct rondo_layout *layout;
+    const rondo_attention_desc_t *desc; /* valid, defaults filled in */
+    const struct ri_choice *choice;
+    const rondo_kernel_t *kernel;
+    int max_in_flight;                  /* 1 or more */
+    struct ri_pool *pool;               /* NULL: to be measured only, has no runs */
+};
+
+/* Local.  Grows the pool, but ri_plan_admit must follow before the first start. */
+int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan);
+/* All ranks have made theirs. */
+void ri_plan_admit(struct ri_plan *plan);
+/* Runs under way are cancelled. */
 void ri_plan_destroy(struct ri_plan *plan);
 
-/* Binds the caller's tensors and starts a run of the pass.  *run is set once it is known which run this
- * is, also when it fails then. */
-int ri_plan_start_forward(struct ri_plan *plan, const rondo_attention_fwd_t *tensors, void *stream,
-                          struct ri_run **run);
-int ri_plan_start_backward(struct ri_plan *plan, const rondo_attention_bwd_t *tensors, void *stream,
-                           struct ri_run **run);
+/* One start: take a run, start it, give it back when its request is taken, or when it could not start.
+ * Take: RONDO_ERR_BUSY when max_in_flight, of the plan or of the communicator, are under way; nothing is
+ * changed then. */
+int ri_plan_take(struct ri_plan *plan, enum ri_pass_kind kind, struct ri_run **run);
+int ri_plan_start_forward(struct ri_run *run, const rondo_attention_fwd_t *tensors, void *stream);
+int ri_plan_start_backward(struct ri_run *run, const rondo_attention_bwd_t *tensors, void *stream);
+void ri_plan_give(struct ri_run *run);
 
 void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats);
 
@@ -143,6 +161,9 @@ char *ri_plan_text(const struct ri_plan *plan);
 int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_kind kind,
                  ri_builder *build);
 void ri_pass_release(struct ri_pass *pass);
+/* memory.c: what a plan needs of the pool. */
+struct ri_need ri_plan_need(const struct ri_plan *plan);
+
 int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block);
 
 /* run.c.  After a failure: release. */
@@ -150,10 +171,11 @@ int ri_run_init(struct ri_run *run, const struct ri_pass *pass);
 void ri_run_release(struct ri_run *run);
 /* The caller's memory for a tensor, in every slot of the caller's that holds it. */
 void ri_run_bind(struct ri_run *run, enum ri_tensor tensor, const void *data);
-/* number: which start of the pass this is. */
-int ri_run_start(struct ri_run *run, uint32_t number, void *stream);
+int ri_run_start(struct ri_run *run, void *stream);
 /* Walks our own slots and their tensors, and says how many bytes they need.  run NULL: only measures. */
 size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory);
+/* Of the number-th start's messages: the message number is 0. */
+uint64_t ri_run_tag(const struct ri_pass *pass, uint32_t number);
 
 /* work.c: what the engine calls for a step that works; owner is the run. */
 int ri_run_work(void *owner, uint32_t step, uint32_t piece);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "device/device.h"
 #include "plan/plan.h"
 
 /* ---- memory of our own slots ---- */
@@ -19,6 +18,11 @@ size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory
 {
     size_t used = 0;
 
+    if (pass->kind == RI_BACKWARD && !(pass->plan->kernel.flags & RONDO_KERNEL_NEEDS_O)) {
+        if (run)
+            run->delta = (float *)(void *)memory;
+        used += slot_tensor_bytes(pass->plan, RI_T_DELTA);
+    }
     for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
         const struct ri_slot *slot = &pass->schedule->slots[i];
         const enum ri_tensor *t;
@@ -50,11 +54,16 @@ static void fill_xfers(struct ri_run *run)
     }
 }
 
+uint64_t ri_run_tag(const struct ri_pass *pass, uint32_t number)
+{
+    return ri_message_tag((2 * pass->plan->number + pass->kind) % RI_TAG_COLLECTIVES, number, 0);
+}
+
 /* Gives every message its memory: a whole block's tensor is one packed run of bytes. */
-static void bind_messages(struct ri_run *run, uint32_t number)
+static void bind_messages(struct ri_run *run)
 {
     const struct ri_pass *pass = run->pass;
-    uint32_t plan = (2 * pass->plan->number + pass->kind) % RI_TAG_COLLECTIVES;
+    uint64_t tag = ri_run_tag(pass, run->number);
 
     for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
         const struct ri_operand *operand = ri_step_moved(&pass->schedule->steps[i]);
@@ -68,7 +77,7 @@ static void bind_messages(struct ri_run *run, uint32_t number)
             xfer->row_bytes = ri_tensor_bytes(&pass->plan->desc, tensor, tokens);
             xfer->row_stride = xfer->row_bytes;
             xfer->rows = xfer->row_bytes > 0;
-            xfer->tag = ri_message_tag(plan, number, pass->messages[m].number);
+            xfer->tag = tag + pass->messages[m].number;
         }
     }
 }
@@ -85,11 +94,6 @@ int ri_run_init(struct ri_run *run, const struct ri_pass *pass)
     run->xfers = calloc((size_t)messages + 1, sizeof(*run->xfers));
     if (!run->slots || !run->xfers)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a run of %u messages", messages);
-    run->memory = ri_device_host.alloc(pass->slots_bytes);
-    if (!run->memory)
-        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of blocks in flight",
-                        pass->slots_bytes);
-    ri_run_place(pass, run, run->memory);
     fill_xfers(run);
     run->program = (struct ri_program){
         .schedule = s, .transport = pass->plan->place.transport, .xfers = run->xfers,
@@ -101,7 +105,8 @@ int ri_run_init(struct ri_run *run, const struct ri_pass *pass)
 void ri_run_release(struct ri_run *run)
 {
     ri_engine_destroy(run->engine);
-    ri_device_host.release(run->memory);
+    if (run->arena)
+        ri_plan_give(run);
     free(run->slots);
     free(run->xfers);
 }
@@ -115,9 +120,9 @@ void ri_run_bind(struct ri_run *run, enum ri_tensor tensor, const void *data)
             run->slots[i][tensor] = (void *)(uintptr_t)data;
 }
 
-int ri_run_start(struct ri_run *run, uint32_t number, void *stream)
+int ri_run_start(struct ri_run *run, void *stream)
 {
     run->stream = stream;
-    bind_messages(run, number);
+    bind_messages(run);
     return ri_engine_start(run->engine, &run->program);
 }

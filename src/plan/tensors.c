@@ -4,7 +4,8 @@
 
 uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message)
 {
-    return (uint64_t)(plan & 0xffff) << 32 | (uint64_t)(run & 0xff) << 24 | (message & 0xffffff);
+    return (uint64_t)(plan & 0xffff) << 32 | (uint64_t)(run & 0xfff) << RI_TAG_MESSAGE_BITS |
+           (message & (RI_TAG_MESSAGES - 1));
 }
 
 struct ri_shape ri_tensor_shape(const rondo_attention_desc_t *desc, enum ri_tensor tensor)

@@ -70,7 +70,7 @@ static int compute_forward(struct ri_run *run, const struct ri_step *step,
         .k_tokens = ri_block_tokens(plan, pass->schedule, step->from[1].block),
         .q = view(run, &step->from[0], RI_T_Q), .k = view(run, &step->from[1], RI_T_K),
         .v = view(run, &step->from[1], RI_T_V), .o = view(run, &step->to[0], RI_T_O),
-        .lse = view(run, &step->to[0], RI_T_LSE), .workspace = plan->workspace,
+        .lse = view(run, &step->to[0], RI_T_LSE), .workspace = plan->pool->scratch[RI_WORKSPACE].memory,
         .stream = run->stream,
     };
     rondo_tensor_t o = args.o, lse = args.lse;
@@ -78,11 +78,11 @@ static int compute_forward(struct ri_run *run, const struct ri_step *step,
 
     if (plan->kernel.flags & RONDO_KERNEL_MERGES)
         return plan->kernel.forward(plan->kernel.context, &args);
-    args.o.data = plan->partial_o;
-    args.lse.data = plan->partial_lse;
+    args.o.data = plan->pool->scratch[RI_PARTIAL_O].memory;
+    args.lse.data = plan->pool->scratch[RI_PARTIAL_LSE].memory;
     err = plan->kernel.forward(plan->kernel.context, &args);
     if (!err)
-        merge_lse(plan, o, lse, plan->partial_o, plan->partial_lse, args.tiles->q_first,
+        merge_lse(plan, o, lse, args.o.data, args.lse.data, args.tiles->q_first,
                   args.tiles->q_count);
     return err;
 }
@@ -102,7 +102,8 @@ static int compute_backward(struct ri_run *run, const struct ri_step *step,
         .o = view(run, q, RI_T_O), .d_o = view(run, q, RI_T_D_O), .lse = view(run, q, RI_T_LSE),
         .delta = view(run, q, RI_T_DELTA), .dq = view(run, &step->to[0], RI_T_DQ),
         .dk = view(run, &step->to[1], RI_T_DK), .dv = view(run, &step->to[1], RI_T_DV),
-        .workspace = plan->workspace, .stream = run->stream,
+        .workspace = plan->pool->scratch[RI_WORKSPACE].memory,
+        .stream = run->stream,
     };
 
     return plan->kernel.backward(plan->kernel.context, &args);

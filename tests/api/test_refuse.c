@@ -109,6 +109,8 @@ static const struct spoil spoils[] = {
     { "q-grad", AT(options.backward), 0, 0, "q-grad", RONDO_ERR_UNSUPPORTED, "backward \"q-grad\" is not built", 0 },
     { "backward", AT(options.backward), 0, 0, "Kv-grad", RONDO_ERR_ARGUMENT, "backward \"Kv-grad\" is not known", 0 },
     { "kernel name", AT(options.kernel_name), 0, 0, "fast", RONDO_ERR_ARGUMENT, "kernel_name \"fast\" is not known", 0 },
+    { "max_in_flight below 0", AT(options.max_in_flight), 4, -1, 0, RONDO_ERR_ARGUMENT, "max_in_flight is -1", 0 },
+    { "max_in_flight of 1025", AT(options.max_in_flight), 4, 1025, 0, RONDO_ERR_ARGUMENT, "0 (as 1) to 1024", 0 },
     { "kernel size", AT(kernel.struct_bytes), 8, 5, 0, RONDO_ERR_ARGUMENT, "kernel has no struct_bytes", 1 },
     { "kernel without a name", AT(kernel.name), 1, 0, 0, RONDO_ERR_ARGUMENT, "kernel has no name", 1 },
     { "kernel without forward", AT(kernel.forward), 1, 0, 0, RONDO_ERR_ARGUMENT, "kernel has no forward", 1 },
@@ -237,6 +239,7 @@ static const struct difference differences[] = {
     { AT(desc.v_dim), 4, 0, 4, 0, "v_dim" },
     { AT(desc.scale), 4, 0x3f800000, 0, 0, "scale" },
     { AT(options.backward), 0, 0, 0, "none", "backward" },
+    { AT(options.max_in_flight), 4, 3, 1, 0, "max_in_flight" },
     { AT(kernel.flags), 4, RONDO_KERNEL_MERGES | RONDO_KERNEL_NEEDS_O, 0, 0, "kernel needs o" },
 };
 

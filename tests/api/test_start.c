@@ -188,9 +188,9 @@ static int busy_body(rondo_comm_t comm, int rank, rondo_plan_t plan, const struc
 
     (void)comm, (void)rank;
     bad += expect_error(rondo_attention_forward(plan, &fwd, NULL, &second), RONDO_ERR_BUSY,
-                        "forward refused", "the forward before it", "second forward");
+                        "forward refused: 1 of max_in_flight 1", "of the plan", "second forward");
     bad += expect_error(rondo_attention_backward(plan, &bwd, NULL, &second), RONDO_ERR_BUSY,
-                        "backward refused", "the forward before it", "backward during forward");
+                        "backward refused: 1 of max_in_flight 1", "of the plan", "backward during forward");
     bad += expect(second == UNTOUCHED, "a busy plan touched request");
     bad += expect_error(rondo_wait(&first, WAIT_MS), 0, NULL, NULL, "wait");
     bad += expect(!first, "a finished request is not NULL");

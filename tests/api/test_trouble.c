@@ -375,6 +375,7 @@ static int plans_body(int rank, int ranks, void *arg)
     struct setting s;
     rondo_layout_t layout = layout_of(RONDO_LAYOUT_STRIPED, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
     rondo_attention_fwd_t tensors[2];
     rondo_request_t requests[2] = { NULL, NULL };
     rondo_plan_t plans[2] = { NULL, NULL };
@@ -383,7 +384,8 @@ static int plans_body(int rank, int ranks, void *arg)
 
     plans[0] = s.plan;
     shard_init(&other, layout, rank, &t->problem);
-    bad += expect(!rondo_attention_plan(s.comm, layout, &desc, NULL, &plans[1]), "%s", rondo_last_error());
+    options.max_in_flight = 2;
+    bad += expect(!rondo_attention_plan(s.comm, layout, &desc, &options, &plans[1]), "%s", rondo_last_error());
     tensors[0] = shard_forward_tensors(&s.shard);
     tensors[1] = shard_forward_tensors(&other);
     for (int round = 0; round < 20 && !bad; round++) {

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/pool.h"
+
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "device/device.h"
+
+int ri_pool_create(struct ri_pool **pool)
+{
+    struct ri_pool *made = calloc(1, sizeof(*made));
+
+    if (!made)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for a pool");
+    *pool = made;
+    return 0;
+}
+
+static void destroy_arena(struct ri_arena *arena)
+{
+    ri_device_host.release(arena->memory);
+    ri_device_host.release(arena->larger);
+    free(arena);
+}
+
+void ri_pool_destroy(struct ri_pool *pool)
+{
+    if (!pool)
+        return;
+    while (pool->arenas) {
+        struct ri_arena *arena = pool->arenas;
+
+        pool->arenas = arena->next;
+        destroy_arena(arena);
+    }
+    for (int i = 0; i < RI_SCRATCH_USES; i++)
+        ri_device_host.release(pool->scratch[i].memory);
+    free(pool);
+}
+
+/* ---- growing ---- */
+
+/* The larger memory takes over, unless a start still works in the smaller one. */
+static void settle(struct ri_arena *arena)
+{
+    if (arena->taken || !arena->larger)
+        return;
+    ri_device_host.release(arena->memory);
+    arena->memory = arena->larger;
+    arena->bytes = arena->larger_bytes;
+    arena->larger = NULL;
+    arena->larger_bytes = 0;
+}
+
+static int enlarge(struct ri_arena *arena, size_t bytes)
+{
+    char *memory;
+
+    if (arena->bytes >= bytes || arena->larger_bytes >= bytes)
+        return 0;
+    memory = ri_device_host.alloc(bytes);
+    if (!memory)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of blocks in flight", bytes);
+    ri_device_host.release(arena->larger);
+    arena->larger = memory;
+    arena->larger_bytes = bytes;
+    settle(arena);
+    return 0;
+}
+
+static int add_arena(struct ri_pool *pool, size_t bytes)
+{
+    struct ri_arena *arena = calloc(1, sizeof(*arena));
+    int err = arena ? enlarge(arena, bytes)
+                    : ri_error(RONDO_ERR_MEMORY, "out of memory for an arena");
+
+    if (err) {
+        free(arena);
+        return err;
+    }
+    arena->next = pool->arenas;
+    pool->arenas = arena;
+    pool->arena_count++;
+    return 0;
+}
+
+static int enlarge_scratch(struct ri_scratch *scratch, size_t bytes)
+{
+    void *memory;
+
+    if (scratch->bytes >= bytes)
+        return 0;
+    memory = ri_device_host.alloc(bytes);
+    if (!memory)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of kernel workspace", bytes);
+    ri_device_host.release(scratch->memory);
+    *scratch = (struct ri_scratch){ memory, bytes };
+    return 0;
+}
+
+int ri_pool_reserve(struct ri_pool *pool, const struct ri_need *need)
+{
+    size_t bytes = need->arena_bytes > pool->arena_bytes ? need->arena_bytes : pool->arena_bytes;
+    int err = 0;
+
+    for (int i = 0; !err && i < RI_SCRATCH_USES; i++)
+        err = enlarge_scratch(&pool->scratch[i], need->scratch_bytes[i]);
+    for (struct ri_arena *arena = pool->arenas; !err && arena; arena = arena->next)
+        err = enlarge(arena, bytes);
+    while (!err && pool->arena_count < need->arenas)
+        err = add_arena(pool, bytes);
+    if (!err)
+        pool->arena_bytes = bytes;
+    return err;
+}
+
+void ri_pool_admit(struct ri_pool *pool, int max_in_flight)
+{
+    if (pool->max_in_flight < max_in_flight)
+        pool->max_in_flight = max_in_flight;
+}
+
+/* ---- starts ---- */
+
+int ri_pool_take(struct ri_pool *pool, const char *what, uint64_t tag, struct ri_arena **arena_p)
+{
+    struct ri_arena *free_one = NULL;
+
+    if (pool->taken >= pool->max_in_flight)
+        return ri_error(RONDO_ERR_BUSY, "%s refused: %d of max_in_flight %d starts are under way on the "
+                        "communicator; wait for one of their requests first", what, pool->taken,
+                        pool->max_in_flight);
+    for (struct ri_arena *arena = pool->arenas; arena; arena = arena->next) {
+        if (arena->taken && arena->tag == tag)
+            return ri_error(RONDO_ERR_BUSY, "%s refused: its messages would have the numbers of a start "
+                            "long ago that is still under way; wait for its request first", what);
+        if (!arena->taken)
+            free_one = arena;
+    }
+    free_one->taken = 1;
+    free_one->tag = tag;
+    pool->taken++;
+    *arena_p = free_one;
+    return 0;
+}
+
+void ri_pool_give(struct ri_pool *pool, struct ri_arena *arena)
+{
+    arena->taken = 0;
+    pool->taken--;
+    settle(arena);
+}
+
+/* ---- what it holds ---- */
+
+size_t ri_pool_arenas_bytes(const struct ri_pool *pool)
+{
+    size_t bytes = 0;
+
+    for (const struct ri_arena *arena = pool->arenas; arena; arena = arena->next)
+        bytes += arena->bytes + arena->larger_bytes;
+    return bytes;
+}
+
+size_t ri_pool_scratch_bytes(const struct ri_pool *pool)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < RI_SCRATCH_USES; i++)
+        bytes += pool->scratch[i].bytes;
+    return bytes;
+}
