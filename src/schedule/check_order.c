@@ -48,33 +48,88 @@ static int changes(const struct ri_schedule *s, const struct ri_step *step, int 
     return operand >= RI_FIRST_WRITE || ri_step_empties(s, step);
 }
 
-static int conflict(const struct ri_schedule *s, uint32_t first, uint32_t then)
+/* Who touched a place so far.  What was touched before the last change is done before that. */
+struct touched {
+    uint32_t changer; /* a step plus one; 0: none */
+    uint32_t reader;  /* the last since then: index into touches.list; 0: none */
+};
+
+struct reader {
+    uint32_t step, before; /* before: the reader before this one, as in touched */
+};
+
+struct touches {
+    uint32_t *first;     /* see ri_places_create */
+    struct touched *at;  /* [places] */
+    struct reader *list; /* list[0] is unused */
+    uint32_t count, room;
+};
+
+static int waits_not(const struct ri_schedule *s, uint32_t step, uint32_t other, int slot)
 {
-    const struct ri_step *x = &s->steps[first], *y = &s->steps[then];
-
-    for (int i = 0; i < RI_OPERANDS; i++) {
-        for (int k = 0; k < RI_OPERANDS; k++) {
-            int slot = ri_shared_slot(s, ri_step_operand(x, i), ri_step_operand(y, k));
-
-            if (slot >= 0 && (changes(s, x, i) || changes(s, y, k)))
-                return slot;
-        }
-    }
-    return -1;
+    return ri_step_fault(s, step, "uses slot %d without waiting for step %u", slot,
+                         (unsigned)other);
 }
 
-static int check_pairs(const struct ri_schedule *s, const struct before *before)
+/* Step i touches a place of `slot`: it must wait for the last change, and to change it for all who
+ * read since.  Through these it waits for everybody else who matters. */
+static int touch(const struct ri_schedule *s, const struct before *before, struct touches *all,
+                 uint32_t i, uint32_t place, int slot, int change)
 {
-    for (uint32_t i = 0; i < s->step_count; i++) {
-        for (uint32_t k = 0; k < i; k++) {
-            int slot = is_before(before, k, i) ? -1 : conflict(s, k, i);
+    struct touched *at = &all->at[place];
+    struct reader *list;
 
-            if (slot >= 0)
-                return ri_step_fault(s, i, "uses slot %d without waiting for step %u", slot,
-                                     (unsigned)k);
-        }
+    if (at->changer && at->changer - 1 != i && !is_before(before, at->changer - 1, i))
+        return waits_not(s, i, at->changer - 1, slot);
+    for (uint32_t r = at->reader; change && r; r = all->list[r].before)
+        if (all->list[r].step != i && !is_before(before, all->list[r].step, i))
+            return waits_not(s, i, all->list[r].step, slot);
+    if (change) {
+        *at = (struct touched){i + 1, 0};
+        return 0;
     }
+    list = ri_grow(all->list, &all->room, all->count, sizeof(*list));
+    if (!list)
+        return ri_error(RONDO_ERR_MEMORY, "schedule check: out of memory");
+    all->list = list;
+    list[all->count] = (struct reader){i, at->reader};
+    at->reader = all->count++;
     return 0;
+}
+
+static int touch_all(const struct ri_schedule *s, const struct before *before, struct touches *all,
+                     uint32_t i)
+{
+    const struct ri_step *step = &s->steps[i];
+    int err = 0;
+
+    for (int k = 0; k < RI_OPERANDS; k++) {
+        const struct ri_operand *o = ri_step_operand(step, k);
+        int places = o->slot < 0 ? 0 : o->blocks * o->parts;
+
+        for (int n = 0; !err && n < places; n++)
+            err = touch(s, before, all, i,
+                        ri_place(s, all->first, o, n / o->parts, n % o->parts),
+                        o->slot + n / o->parts, changes(s, step, k));
+    }
+    return err;
+}
+
+static int check_touches(const struct ri_schedule *s, const struct before *before)
+{
+    struct touches all = {.first = ri_places_create(s), .count = 1};
+    int err = 0;
+
+    if (all.first)
+        all.at = calloc((size_t)all.first[s->slot_count] + 1, sizeof(*all.at));
+    if (!all.at)
+        err = ri_error(RONDO_ERR_MEMORY, "schedule check: out of memory");
+    for (uint32_t i = 0; !err && i < s->step_count; i++)
+        err = touch_all(s, before, &all, i);
+    free(all.first);
+    free(all.at);
+    free(all.list);
+    return err;
 }
 
 int ri_check_order(const struct ri_schedule *s)
@@ -85,7 +140,7 @@ int ri_check_order(const struct ri_schedule *s)
     if (!err)
         err = ri_schedule_turn_rules(s);
     if (!err)
-        err = check_pairs(s, &before);
+        err = check_touches(s, &before);
     free(before.bits);
     return err;
 }
