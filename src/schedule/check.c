@@ -55,6 +55,10 @@ static void release_rank(struct ri_check_rank *r)
     free(r->met);
     free(r->done);
     free(r->order);
+    free(r->bound);
+    free(r->readers);
+    free(r->version);
+    free(r->reads);
 }
 
 static int init_rank(const struct ri_checker *c, struct ri_check_rank *r,
@@ -75,7 +79,11 @@ static int init_rank(const struct ri_checker *c, struct ri_check_rank *r,
     r->met = calloc(steps, 1);
     r->done = calloc(steps, 1);
     r->order = calloc(steps, sizeof(*r->order));
-    if (!r->mate || !r->held || !r->sets || !r->seen || !r->launched || !r->met || !r->done ||
+    r->bound = calloc(places, sizeof(*r->bound));
+    r->readers = calloc(places, sizeof(*r->readers));
+    r->version = calloc(places, sizeof(*r->version));
+    r->reads = calloc(steps, sizeof(*r->reads));
+    if (!r->bound || !r->readers || !r->version || !r->reads || !r->mate || !r->held || !r->sets || !r->seen || !r->launched || !r->met || !r->done ||
         !r->order)
         return RONDO_ERR_MEMORY;
     return 0;
@@ -124,17 +132,41 @@ static int check_each(struct ri_schedule *const *schedules, int ranks)
     return err;
 }
 
-/* In both orders: each lane on its own, as with a communicator per lane, and whole turns. */
-static int check_together(struct ri_checker *c)
+static int binds(const struct ri_checker *c)
 {
-    int err = ri_check_pairs(c);
+    for (int r = 0; r < c->ranks; r++)
+        for (uint32_t i = 0; i < c->rank[r].s->step_count; i++)
+            if (c->rank[r].s->steps[i].bind)
+                return 1;
+    return 0;
+}
 
+/* In both orders: each lane on its own, as with a communicator per lane, and whole turns. */
+static int run_both(struct ri_checker *c, int binding)
+{
+    int err = 0;
+
+    c->binding = binding;
     for (int one_stream = 1; !err && one_stream >= 0; one_stream--) {
         err = ri_check_run(c, one_stream);
         if (!err)
             err = ri_check_goal(c);
+        if (!err && binding)
+            err = ri_check_bind_goal(c);
     }
     return err;
+}
+
+static int check_together(struct ri_checker *c, struct ri_schedule *const *schedules)
+{
+    int err = ri_check_pairs(c);
+
+    if (!err)
+        err = run_both(c, 0);
+    if (err || !binds(c))
+        return err;
+    err = run_both(c, 1);
+    return err ? err : ri_schedule_bind_rules(schedules, c->ranks);
 }
 
 static int check_all(struct ri_checker *c, struct ri_schedule *const *schedules)
@@ -151,7 +183,7 @@ static int check_all(struct ri_checker *c, struct ri_schedule *const *schedules)
     c->parts = c->head_parts * c->token_parts;
     err = init(c, schedules);
     if (!err)
-        err = check_together(c);
+        err = check_together(c, schedules);
     release(c);
     return err;
 }

@@ -16,9 +16,9 @@ static void describe(const struct ri_schedule *s, const struct ri_step *step, ch
 {
     const struct ri_operand *o = moved(step);
 
-    snprintf(text, bytes, "%s%d.%d+%d (%d blocks) turn %d lane %s",
+    snprintf(text, bytes, "%s%d.%d+%d (%d blocks) turn %d lane %s%s",
              ri_bundle_names[s->slots[o->slot].bundle], (int)o->block, o->first_part, o->parts,
-             o->blocks, (int)step->turn, ri_lane_names[step->lane]);
+             o->blocks, (int)step->turn, ri_lane_names[step->lane], step->bind ? " bind" : "");
 }
 
 static int agree(const struct ri_schedule *a, const struct ri_step *x, const struct ri_schedule *b,
@@ -28,7 +28,7 @@ static int agree(const struct ri_schedule *a, const struct ri_step *x, const str
 
     return a->slots[p->slot].bundle == b->slots[q->slot].bundle && p->block == q->block &&
            p->blocks == q->blocks && p->first_part == q->first_part && p->parts == q->parts &&
-           x->lane == y->lane && x->turn == y->turn;
+           x->lane == y->lane && x->turn == y->turn && x->bind == y->bind;
 }
 
 /* The next step of r from *at on that is op with `peer`; moves *at behind it.  step_count: none. */

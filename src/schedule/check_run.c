@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs all ranks at once.  A message moves when both its ends are under way, and nothing is
  * buffered; a stream launches a turn when its last one is complete; work is done strictly in
- * program order.  That is the least that any engine does, so what ends here ends anywhere. */
+ * program order.  That is the least that any engine does, so what ends here ends anywhere.  In the
+ * binding model a step that writes memory which others read in place waits for them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,31 +61,43 @@ static void start(const struct ri_checker *c, struct ri_check_rank *r, int one_s
     if (!one_stream)
         order_stream(r, 1, 0, r->end[0]);
     r->next_work = 0;
+    if (c->binding)
+        ri_check_bind_start(r);
 }
 
-static int is_ready(const struct ri_check_rank *r, uint32_t step)
+static int is_ready(const struct ri_checker *c, const struct ri_check_rank *r, uint32_t step)
 {
     const struct ri_step *s = &r->s->steps[step];
 
     for (uint32_t d = 0; d < s->deps; d++)
         if (!r->done[r->s->deps[s->first_dep + d]])
             return 0;
-    return 1;
+    return !c->binding || ri_check_may_write(r, step);
+}
+
+static int finish(struct ri_checker *c, struct ri_check_rank *r, uint32_t step)
+{
+    r->done[step] = 1;
+    return c->binding ? ri_check_bind_end(c, r, step) : 0;
 }
 
 /* Both ends are under way: the message moves. */
 static int meet(struct ri_checker *c, struct ri_check_rank *r, uint32_t step)
 {
     struct ri_check_rank *peer = &c->rank[r->s->steps[step].peer];
-    uint32_t mate = r->mate[step];
+    struct ri_check_rank *sender = r->s->steps[step].op == RI_SEND ? r : peer;
+    struct ri_check_rank *receiver = sender == r ? peer : r;
+    uint32_t mate = r->mate[step], send = sender == r ? step : mate, recv = sender->mate[send];
+    int err;
 
     if (!peer->launched[mate])
         return 0;
     r->met[step] = peer->met[mate] = 1;
     c->check->transfers++;
-    if (r->s->steps[step].op == RI_SEND)
-        return ri_check_transfer(c, r, step, peer, mate);
-    return ri_check_transfer(c, peer, mate, r, step);
+    err = ri_check_transfer(c, sender, send, receiver, recv);
+    if (!err && c->binding && sender->s->steps[send].bind)
+        err = ri_check_bind_meet(c, sender, send, receiver, recv);
+    return err;
 }
 
 /* The group at the head of a stream: its transfers of one turn end before order[*end]. */
@@ -104,11 +117,14 @@ static int launch(struct ri_checker *c, struct ri_check_rank *r, int stream, uin
     int err = 0;
 
     for (uint32_t i = r->next[stream]; i < end; i++)
-        if (!is_ready(r, r->order[i]))
+        if (!is_ready(c, r, r->order[i]))
             return 0;
     for (uint32_t i = r->next[stream]; !err && i < end; i++) {
         r->launched[r->order[i]] = 1;
-        err = meet(c, r, r->order[i]);
+        if (c->binding)
+            err = ri_check_bind_begin(c, r, r->order[i]);
+        if (!err)
+            err = meet(c, r, r->order[i]);
     }
     *moved = 1;
     return err;
@@ -118,6 +134,7 @@ static int launch(struct ri_checker *c, struct ri_check_rank *r, int stream, uin
 static int advance_stream(struct ri_checker *c, struct ri_check_rank *r, int stream, int *moved)
 {
     uint32_t end = group_end(r, stream);
+    int err = 0;
 
     if (r->next[stream] == end)
         return 0;
@@ -126,25 +143,29 @@ static int advance_stream(struct ri_checker *c, struct ri_check_rank *r, int str
     for (uint32_t i = r->next[stream]; i < end; i++)
         if (!r->met[r->order[i]])
             return 0;
-    for (uint32_t i = r->next[stream]; i < end; i++)
-        r->done[r->order[i]] = 1;
+    for (uint32_t i = r->next[stream]; !err && i < end; i++)
+        err = finish(c, r, r->order[i]);
     r->next[stream] = end;
     *moved = 1;
-    return 0;
+    return err;
 }
 
 static int advance_work(struct ri_checker *c, struct ri_check_rank *r, int *moved)
 {
     uint32_t step = r->next_work;
-    int err;
+    int err = 0;
 
     while (step < r->s->step_count && ri_step_moves(&r->s->steps[step]))
         step++;
     r->next_work = step;
-    if (step == r->s->step_count || !is_ready(r, step))
+    if (step == r->s->step_count || !is_ready(c, r, step))
         return 0;
-    err = ri_check_work(c, r, step);
-    r->done[step] = 1;
+    if (c->binding)
+        err = ri_check_bind_begin(c, r, step);
+    if (!err)
+        err = ri_check_work(c, r, step);
+    if (!err)
+        err = finish(c, r, step);
     r->next_work++;
     *moved = 1;
     return err;

@@ -69,6 +69,12 @@ int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a,
  * rank's steps, on a transfer of the same or a later turn.  Needs deps. */
 int ri_schedule_turn_rules(const struct ri_schedule *s);
 
+/* bind.c: all its slots are views, and it has all the parts that they have room for. */
+int ri_is_whole_view(const struct ri_schedule *s, const struct ri_operand *o);
+/* bind.c: the binding rule, for bits that are set in the schedules of all ranks: memory that others read
+ * in place is written over only in a turn later than all their reads, as said there. */
+int ri_schedule_bind_rules(struct ri_schedule *const *schedules, int ranks);
+
 /* derive.c: deps, stores and turns from the slots and steps; refuses what breaks a rule that one
  * rank can see.  May be called again after steps were changed. */
 int ri_schedule_derive(struct ri_schedule *s);

@@ -102,11 +102,10 @@ static int read_transfer(struct parser *p, struct ri_step *step, struct written 
     *rest = ri_parse_token(p);
     if (err)
         return err;
-    if (step->op == RI_SEND) {
+    if (step->op == RI_SEND)
         step->from[0] = o;
-        return 0;
-    }
-    step->to[0] = o;
+    else
+        step->to[0] = o;
     w->adds = (uint32_t)adds;
     if (ri_parse_is(*rest, "bind")) {
         step->bind = 1;

@@ -143,8 +143,25 @@ static int move_rules(const struct ri_schedule *s, uint32_t i)
     if (step->op == RI_COPY && from != to &&
         (!ri_bundle_accumulates(from) || ri_bundle_accumulates(to)))
         return ri_step_fault(s, i, "copies %s to %s", ri_bundle_names[from], ri_bundle_names[to]);
-    if (step->merge > RI_MERGE_LSE)
-        return ri_step_fault(s, i, "merge %d is neither sum nor lse", step->merge);
+    if (step->op == RI_MERGE && step->merge != (to == RI_O ? RI_MERGE_LSE : RI_MERGE_SUM))
+        return ri_step_fault(s, i, "O is merged by lse, and sums are added");
+    return 0;
+}
+
+static int bind_rules(const struct ri_schedule *s, uint32_t i)
+{
+    const struct ri_step *step = &s->steps[i];
+    const struct ri_operand *moved = ri_step_moved(step);
+
+    if (step->bind > 1 || step->lane != RI_LANE_LOCAL)
+        return ri_step_fault(s, i, "only the local lane binds");
+    if (step->op == RI_RECV && !ri_is_whole_view(s, moved))
+        return ri_step_fault(s, i, "only a RECV of whole slots that are views can bind");
+    for (int b = 0; b < moved->blocks; b++)
+        if (s->slots[moved->slot + b].kind == RI_OUT ||
+            ri_bundle_accumulates(s->slots[moved->slot + b].bundle))
+            return ri_step_fault(s, i, "binds slot %d, which is written or emptied by itself",
+                                 (int)moved->slot + b);
     return 0;
 }
 
@@ -166,9 +183,7 @@ static int transfer_rules(const struct ri_schedule *s, uint32_t i)
         return ri_step_fault(s, i, "rank %d is on host %d and this one on %d, so the lane is %s",
                              (int)step->peer, (int)s->host[step->peer], (int)s->host[s->rank],
                              ri_lane_names[same_host ? RI_LANE_LOCAL : RI_LANE_HOST]);
-    if (step->bind && (step->op != RI_RECV || s->slots[moved->slot].kind != RI_VIEW))
-        return ri_step_fault(s, i, "only a RECV into a view can bind");
-    return 0;
+    return step->bind ? bind_rules(s, i) : 0;
 }
 
 static int write_rules(const struct ri_schedule *s, uint32_t i)
@@ -210,11 +225,26 @@ static int shape_rules(const struct ri_schedule *s, uint32_t i)
     return 0;
 }
 
+/* Fields that say nothing are as the builders leave them: equal schedules have equal hashes. */
+static int unused_field_rules(const struct ri_schedule *s, uint32_t i)
+{
+    const struct ri_step *step = &s->steps[i];
+
+    if (step->merge && step->op != RI_MERGE)
+        return ri_step_fault(s, i, "merges nothing, but says how");
+    if (!ri_step_moves(step) &&
+        (step->lane || step->bind || step->peer != -1 || step->turn != -1))
+        return ri_step_fault(s, i, "is no transfer, but has a lane, a peer, a turn or binds");
+    return 0;
+}
+
 static int step_rules(const struct ri_schedule *s, uint32_t i)
 {
     const struct ri_step *step = &s->steps[i];
     int err = shape_rules(s, i);
 
+    if (!err)
+        err = unused_field_rules(s, i);
     for (int k = 0; !err && k < RI_OPERANDS; k++)
         err = operand_rules(s, i, ri_step_operand(step, k));
     if (!err)
@@ -223,9 +253,9 @@ static int step_rules(const struct ri_schedule *s, uint32_t i)
         err = overlap_rules(s, i);
     if (err)
         return err;
-    if (step->op == RI_COMPUTE)
-        return compute_rules(s, i);
-    return ri_step_moves(step) ? transfer_rules(s, i) : move_rules(s, i);
+    if (ri_step_moves(step))
+        return transfer_rules(s, i);
+    return step->op == RI_COMPUTE ? compute_rules(s, i) : move_rules(s, i);
 }
 
 int ri_schedule_rules(const struct ri_schedule *s)

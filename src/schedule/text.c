@@ -89,7 +89,9 @@ static void put_work(struct text *t, const struct ri_schedule *s, const struct r
     if (step->op == RI_SEND)
         put(t, "to %d ", (int)step->peer);
     if (step->op == RI_RECV)
-        put(t, "from %d %s", (int)step->peer, step->bind ? "bind " : "");
+        put(t, "from %d ", (int)step->peer);
+    if (step->bind)
+        put(t, "bind ");
 }
 
 static void put_step(struct text *t, const struct ri_schedule *s, uint32_t i)

@@ -1,5 +1,10 @@
 # Names the files of tests/schedule.
 if HAVE_CMOCKA
+check_PROGRAMS += tests/schedule/test_bind
+tests_schedule_test_bind_SOURCES = tests/schedule/test_bind.c tests/schedule/texts.c
+tests_schedule_test_bind_SOURCES += tests/schedule/ranks.c tests/schedule/ranks.h
+tests_schedule_test_bind_CFLAGS = $(test_cflags)
+tests_schedule_test_bind_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/schedule/test_builders
 tests_schedule_test_builders_SOURCES = tests/schedule/test_builders.c tests/schedule/ranks.c tests/schedule/ranks.h
 tests_schedule_test_builders_CFLAGS = $(test_cflags)

@@ -153,14 +153,14 @@ static void parts_blocks_owners_and_bind_come_back(void **state)
 {
     static const char text[] =
         "schedule odd ranks 2 rank 0 heads 2 tokens 2\n"
-        "hosts 3 7\n"
+        "hosts 3 3\n"
         "owners 0 1 1\n"
         "slot 0 K in\n"
         "slot 1 K view parts 2\n"
         "slot 2 K view parts 2\n"
-        "  0   4 host  send      s0:K0.1+3 to 1\n"
-        "  1   4 host  recv      s1:K1-2.2+2 from 1 bind\n"
-        "  2   5 host  send      s1:K1.2 to 1                           after 1\n";
+        "  0   4 local send      s0:K0.1+3 to 1\n"
+        "  1   4 local recv      s1:K1-2.2+2 from 1 bind\n"
+        "  2   5 local send      s1:K1.2 to 1                           after 1\n";
     struct ri_schedule *s = NULL;
     char *printed;
 
