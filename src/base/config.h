@@ -17,6 +17,9 @@ struct ri_config {
     int64_t yield;              /* RONDO_YIELD: idle yields before sleeping on descriptors; -1: never sleep */
     int64_t self_bandwidth;     /* RONDO_SELF_BANDWIDTH: bytes/s of a modelled link, with K M G; 0: none */
     int64_t self_latency_us;    /* RONDO_SELF_LATENCY: of a modelled link; default 0 */
+    int64_t self_host_bandwidth;  /* RONDO_SELF_HOST_BANDWIDTH: between hosts; 0: as self_bandwidth */
+    int64_t self_host_latency_us; /* RONDO_SELF_HOST_LATENCY: between hosts; 0: as self_latency_us */
+    int64_t self_shared_nic;      /* RONDO_SELF_SHARED_NIC: ranks of a host share the link to others */
     int64_t self_seed;          /* RONDO_SELF_SEED: nonzero delays messages at random, reproducibly */
 };
 

@@ -1,6 +1,7 @@
 librondo_core_la_SOURCES += src/transport/transport.c src/transport/transport.h
 librondo_core_la_SOURCES += src/transport/xfer.c src/transport/xfer.h
 librondo_core_la_SOURCES += src/transport/self.c src/transport/self_world.c src/transport/self_world.h
+librondo_core_la_SOURCES += src/transport/self_message.c
 librondo_core_la_SOURCES += src/transport/self_model.c src/transport/self_model.h
 if HAVE_UCX
 librondo_core_la_SOURCES += src/transport/ucx.c src/transport/ucx_connect.c \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All ranks in one process: a thread each, or one thread that calls each rank in turn.  A message is
- * copied once both ends are posted, by its receiver; links can be modelled (self_model.h). */
+ * copied once both ends are posted, by its receiver, or bound: then the receiver reads where the
+ * content lies.  Links can be modelled (self_model.h). */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -96,7 +97,9 @@ static int self_post(struct ri_transport *transport, struct ri_xfer *const *xfer
     if (err)
         return err;
     pthread_mutex_lock(&self->world->lock);
-    err = ri_self_reserve(self->world, n);
+    err = ri_self_check_bound(self, xfers, n);
+    if (!err)
+        err = ri_self_reserve(self->world, n);
     for (int i = 0; i < n && !err; i++)
         ri_self_post_end(self, xfers[i]);
     pthread_mutex_unlock(&self->world->lock);
@@ -108,10 +111,10 @@ static int self_progress(struct ri_transport *transport)
     struct ri_self *self = self_of(transport);
     struct ri_xfer **link = &self->posted;
     int64_t now_ns = ri_now_ns();
-    int events = 0;
+    int events = atomic_exchange(&self->let_go, 0);
 
     if (!self->posted)
-        return 0;
+        return events;
     pthread_mutex_lock(&self->world->lock);
     while (*link) {
         struct ri_xfer *xfer = *link, *next = xfer->next;
@@ -146,10 +149,11 @@ static int self_arm(struct ri_transport *transport)
     struct itimerspec timer = { 0 };
     int64_t due_ns = INT64_MAX;
     eventfd_t wakes;
-    int work = 0;
+    int work;
 
     pthread_mutex_lock(&self->world->lock);
     eventfd_read(self->wake_fd, &wakes);
+    work = atomic_load(&self->let_go);
     for (struct ri_xfer *xfer = self->posted; xfer && !work; xfer = xfer->next) {
         const struct ri_self_message *message = xfer->handle;
 
@@ -177,7 +181,7 @@ static void self_cancel(struct ri_transport *transport, struct ri_xfer *const *x
     pthread_mutex_lock(&self->world->lock);
     for (int i = 0; i < n; i++)
         if (xfers[i]->state == RI_XFER_POSTED)
-            ri_self_give_up(self->world, xfers[i]);
+            ri_self_give_up(self, xfers[i]);
     while (*link)
         if ((*link)->state == RI_XFER_POSTED)
             link = &(*link)->next;
@@ -185,6 +189,29 @@ static void self_cancel(struct ri_transport *transport, struct ri_xfer *const *x
             *link = (*link)->next;
     self->posted_end = link;
     pthread_mutex_unlock(&self->world->lock);
+}
+
+static int self_readers(struct ri_transport *transport, struct ri_xfer *send)
+{
+    struct ri_self_world *world = self_of(transport)->world;
+    int readers;
+
+    if (!send->bind || !send->handle)
+        return 0;
+    pthread_mutex_lock(&world->lock);
+    readers = ri_self_readers(world, send);
+    pthread_mutex_unlock(&world->lock);
+    return readers;
+}
+
+static void self_release(struct ri_transport *transport, struct ri_xfer *receive)
+{
+    struct ri_self_world *world = self_of(transport)->world;
+
+    pthread_mutex_lock(&world->lock);
+    ri_self_release(world, receive->reference.counter);
+    pthread_mutex_unlock(&world->lock);
+    receive->reference.counter = NULL;
 }
 
 static void self_close(struct ri_transport *transport)
@@ -218,5 +245,7 @@ const struct ri_transport_ops ri_transport_self = {
     .event_fd = self_event_fd,
     .arm = self_arm,
     .cancel = self_cancel,
+    .readers = self_readers,
+    .release = self_release,
     .close = self_close,
 };

@@ -7,13 +7,15 @@ static const int64_t delay_max_ns = 5000000;
 
 struct ri_self_model ri_self_model(const struct ri_config *config)
 {
-    struct ri_self_model model = {
-        .bandwidth = config->self_bandwidth,
-        .latency_us = config->self_latency_us,
-        .seed = config->self_seed,
-    };
+    struct ri_self_lane near = { config->self_bandwidth, config->self_latency_us };
+    struct ri_self_lane far = { config->self_host_bandwidth, config->self_host_latency_us };
 
-    return model;
+    if (far.bandwidth == 0)
+        far.bandwidth = near.bandwidth;
+    if (far.latency_us == 0)
+        far.latency_us = near.latency_us;
+    return (struct ri_self_model){ .lanes = { near, far }, .seed = config->self_seed,
+                                   .shared_nic = (int)config->self_shared_nic };
 }
 
 /* Spreads every bit of `value` over the whole word (two rounds of multiply and shift). */
@@ -36,14 +38,16 @@ int64_t ri_self_delay_ns(int64_t seed, int source, uint64_t tag)
     return (int64_t)(key % (uint64_t)(delay_max_ns + 1));
 }
 
-int64_t ri_self_due_ns(struct ri_self_link *link, const struct ri_self_model *model, int64_t now_ns,
-                       size_t bytes, int source, uint64_t tag)
+int64_t ri_self_due_ns(struct ri_self_link *out, struct ri_self_link *in,
+                       const struct ri_self_lane *lane, int64_t now_ns, size_t bytes)
 {
-    int64_t start_ns = link->free_ns > now_ns ? link->free_ns : now_ns;
+    int64_t due_ns = now_ns > out->free_ns ? now_ns : out->free_ns;
 
-    if (model->bandwidth > 0)
-        start_ns += (int64_t)((double)bytes * 1e9 / (double)model->bandwidth);
-    link->free_ns = start_ns;
-    return start_ns + model->latency_us * 1000 +
-           ri_self_delay_ns(model->seed, source, tag);
+    if (due_ns < in->free_ns)
+        due_ns = in->free_ns;
+    due_ns += lane->latency_us * 1000;
+    if (lane->bandwidth > 0)
+        due_ns += (int64_t)((double)bytes * 1e9 / (double)lane->bandwidth);
+    out->free_ns = in->free_ns = due_ns;
+    return due_ns;
 }

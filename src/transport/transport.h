@@ -7,16 +7,11 @@
 
 struct ri_config;
 
-enum { RI_TRANSPORT_LANES = 2 };
+enum { RI_TRANSPORT_LOCAL, RI_TRANSPORT_HOST, RI_TRANSPORT_LANES };
 
 /* Tags are below this, because what a transport matches by (UCX: 64 bits) holds the sender too. */
 #define RI_TAG_END ((uint64_t)1 << 48)
 
-/* One message.  Memory is `rows` runs of row_bytes, row_stride bytes apart; rows may be 0 (an empty
- * message is sent all the same).  The struct and the memory are the poster's and stay where they are
- * until state is DONE or FAILED.  Both ends give equal tags and equal sizes (rows may be cut otherwise);
- * tags are never reused between two ranks of one transport object and in one direction while a message
- * with that tag is in flight. */
 /* Content that lies in the memory of another rank of this host, its holder, and is read in place. */
 struct ri_reference {
     char *base;    /* where this rank reads it */
@@ -24,9 +19,14 @@ struct ri_reference {
     void *counter; /* the transport's: readers are counted at the holder; NULL: no reference */
 };
 
-enum { RI_XFER_WHY_BYTES = 160 };
+enum { RI_XFER_WHY_BYTES = 160, RI_XFER_KINDS = 16 };
 enum ri_xfer_state { RI_XFER_IDLE, RI_XFER_POSTED, RI_XFER_DONE, RI_XFER_FAILED };
 
+/* One message.  Memory is `rows` runs of row_bytes, row_stride bytes apart; rows may be 0 (an empty
+ * message is sent all the same).  The struct and the memory are the poster's and stay where they are
+ * until state is DONE or FAILED.  Both ends give equal tags and equal sizes (rows may be cut otherwise);
+ * tags are never reused between two ranks of one transport object and in one direction while a message
+ * with that tag is in flight. */
 struct ri_xfer {
     uint64_t tag;
     char *base;
@@ -39,13 +39,14 @@ struct ri_xfer {
      * of a receive that is not released before the send is DONE.  Equal at both ends; the local lane,
      * one run of bytes, transports that bind only. */
     uint8_t bind;
+    uint8_t kind; /* the poster's, who counts by it: 0 .. RI_XFER_KINDS - 1 */
     struct ri_reference reference;
     uint8_t state;          /* enum ri_xfer_state; written by the transport */
     int status;             /* why it FAILED: RONDO_ERR_* */
     char why[RI_XFER_WHY_BYTES]; /* the same in words: others may fail before anyone asks */
-    uint64_t moved_bytes;   /* what really came or went; set at completion */
+    uint64_t moved_bytes;   /* what really came or went; set at completion; 0 when bound */
     struct ri_xfer *next;   /* the transport's while posted */
-    void *handle;           /* the transport's while posted */
+    void *handle;           /* the transport's while posted, and of a bound send while it has readers */
 };
 
 static inline size_t ri_xfer_bytes(const struct ri_xfer *xfer)
@@ -97,14 +98,19 @@ struct ri_transport_ops {
     int (*arm)(struct ri_transport *transport);
 
     /* Gives up posted messages: afterwards none is POSTED and their memory is not touched again.  They
-     * become IDLE; those that had ended keep their state. */
+     * become IDLE; those that had ended keep their state.  A bound send whose receive is DONE already
+     * has gone through, and is DONE: see readers. */
     void (*cancel)(struct ri_transport *transport, struct ri_xfer *const *xfers, int n);
 
-    /* Binding; all NULL: this transport copies.
+    /* Binding; both NULL: this transport copies.
      * readers: how many ranks still read what this send, which is DONE, gave out.  0 for one that passed
-     * a reference on, or that never bound.  The sum never falls to 0 while a reader passes it on.
-     * release: what this receive, which is DONE, brought is not read here any more; once for each. */
-    int (*readers)(struct ri_transport *transport, const struct ri_xfer *send);
+     * a reference on, or that never bound.  Never falls to 0 while a reader passes it on; 0 is final.
+     * When it falls to 0, a holder that sleeps is woken.
+     * release: what this receive, which is DONE, brought is not read here any more; clears its
+     * reference, so that a reference shows what is to be released.
+     * A rank that closes lets go of all it reads.  What it gave out is given to nobody any more; those
+     * that have it may read as long as the memory is there, so its owner first waits for readers. */
+    int (*readers)(struct ri_transport *transport, struct ri_xfer *send);
     void (*release)(struct ri_transport *transport, struct ri_xfer *receive);
 
     /* Local.  Accepts NULL and half-made objects. */

@@ -6,6 +6,20 @@
 
 #include "base/status.h"
 
+static int bound_check(const struct ri_transport *transport, const struct ri_xfer *xfer)
+{
+    if (!transport->ops->readers)
+        return ri_error(RONDO_ERR_ARGUMENT, "bound message on transport %s, which copies",
+                        transport->ops->name);
+    if (xfer->lane != RI_TRANSPORT_LOCAL)
+        return ri_error(RONDO_ERR_ARGUMENT, "bound message on lane %d: only the local lane, %d, binds",
+                        xfer->lane, RI_TRANSPORT_LOCAL);
+    if (!ri_xfer_contiguous(xfer))
+        return ri_error(RONDO_ERR_ARGUMENT, "bound message of rows of %zu bytes, %zu bytes apart: give "
+                        "one run of bytes", xfer->row_bytes, xfer->row_stride);
+    return 0;
+}
+
 static int xfer_check(const struct ri_transport *transport, const struct ri_xfer *xfer)
 {
     size_t bytes;
@@ -22,7 +36,7 @@ static int xfer_check(const struct ri_transport *transport, const struct ri_xfer
     if (__builtin_mul_overflow(xfer->rows, xfer->row_bytes, &bytes))
         return ri_error(RONDO_ERR_ARGUMENT, "message of %zu rows of %zu bytes is too large",
                         xfer->rows, xfer->row_bytes);
-    if (bytes && !xfer->base)
+    if (bytes && !xfer->base && (xfer->send || !xfer->bind))
         return ri_error(RONDO_ERR_ARGUMENT, "message of %zu bytes without memory", bytes);
     if (xfer->rows > 1 && xfer->row_stride < xfer->row_bytes)
         return ri_error(RONDO_ERR_ARGUMENT, "message rows of %zu bytes overlap, %zu bytes apart",
@@ -30,7 +44,7 @@ static int xfer_check(const struct ri_transport *transport, const struct ri_xfer
     if (xfer->state == RI_XFER_POSTED)
         return ri_error(RONDO_ERR_BUSY, "message with tag 0x%llx is posted already",
                         (unsigned long long)xfer->tag);
-    return 0;
+    return xfer->bind ? bound_check(transport, xfer) : 0;
 }
 
 int ri_xfer_check(const struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
@@ -95,7 +109,7 @@ void ri_xfer_done(struct ri_transport *transport, struct ri_xfer *xfer)
     uint64_t *counted = xfer->send ? transport->sent_bytes : transport->received_bytes;
 
     xfer->handle = NULL;
-    xfer->moved_bytes = ri_xfer_bytes(xfer);
+    xfer->moved_bytes = xfer->bind ? 0 : ri_xfer_bytes(xfer);
     xfer->status = RONDO_OK;
     xfer->state = RI_XFER_DONE;
     counted[xfer->lane] += xfer->moved_bytes;

@@ -22,6 +22,9 @@ struct bench {
 
 /* Opens and connects all ranks; config may be NULL.  Each bench has a token of its own. */
 void bench_open(struct bench *bench, const char *name, int ranks, const struct ri_config *config);
+/* The same with ranks on hosts: host[ranks]. */
+void bench_open_on(struct bench *bench, const char *name, int ranks, const int32_t *host,
+                   const struct ri_config *config);
 void bench_close(struct bench *bench);
 
 /* A message without gaps. */

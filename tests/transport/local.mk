@@ -12,6 +12,11 @@ tests_transport_self_SOURCES = tests/transport/self.c $(transport_bench)
 tests_transport_self_CFLAGS = $(test_cflags)
 tests_transport_self_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/transport/binding
+tests_transport_binding_SOURCES = tests/transport/binding.c $(transport_bench)
+tests_transport_binding_CFLAGS = $(test_cflags)
+tests_transport_binding_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/transport/threads
 tests_transport_threads_SOURCES = tests/transport/threads.c $(transport_bench)
 tests_transport_threads_CFLAGS = $(test_cflags)

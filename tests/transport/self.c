@@ -9,18 +9,72 @@
 #include "base/status.h"
 #include "transport/self_model.h"
 
-static void models_a_link_in_order(void **state)
+static void models_links_in_order(void **state)
 {
-    struct ri_self_model model = { .bandwidth = 1000000000, .latency_us = 3 };
-    struct ri_self_link link = { 0 };
+    struct ri_self_lane lane = { .bandwidth = 1000000000, .latency_us = 3 };
+    struct ri_self_link out = { 0 }, in = { 0 }, other_in = { 0 };
 
-    assert_int_equal(ri_self_due_ns(&link, &model, 100, 5000, 0, 1), 100 + 5000 + 3000);
-    /* posted while the first is under way: starts when that has left, at 5100 */
-    assert_int_equal(ri_self_due_ns(&link, &model, 200, 1000, 0, 2), 5100 + 1000 + 3000);
-    /* an idle link starts at once */
-    assert_int_equal(ri_self_due_ns(&link, &model, 90000, 1000, 0, 3), 90000 + 1000 + 3000);
-    model.bandwidth = 0;
-    assert_int_equal(ri_self_due_ns(&link, &model, 200000, 1000, 0, 4), 200000 + 3000);
+    (void)state;
+    assert_int_equal(ri_self_due_ns(&out, &in, &lane, 100, 5000), 100 + 3000 + 5000);
+    /* posted while the first is under way: starts when that has passed, to whomever it goes */
+    assert_int_equal(ri_self_due_ns(&out, &other_in, &lane, 200, 1000), 8100 + 3000 + 1000);
+    assert_int_equal(in.free_ns, 8100);
+    /* the way in is taken as the way out is */
+    assert_int_equal(ri_self_due_ns(&(struct ri_self_link){ 0 }, &other_in, &lane, 200, 1000),
+                     12100 + 3000 + 1000);
+    /* idle links start at once */
+    assert_int_equal(ri_self_due_ns(&out, &in, &lane, 90000, 1000), 90000 + 3000 + 1000);
+    lane.bandwidth = 0;
+    assert_int_equal(ri_self_due_ns(&out, &in, &lane, 200000, 1000), 200000 + 3000);
+}
+
+static void models_each_lane(void **state)
+{
+    struct ri_config config = { .self_bandwidth = 100, .self_latency_us = 7, .self_seed = 3 };
+    struct ri_self_model model = ri_self_model(&config);
+
+    (void)state;
+    assert_int_equal(model.lanes[RI_TRANSPORT_HOST].bandwidth, 100);
+    assert_int_equal(model.lanes[RI_TRANSPORT_HOST].latency_us, 7);
+    assert_int_equal(model.shared_nic, 0);
+    config.self_host_bandwidth = 10;
+    config.self_host_latency_us = 70;
+    config.self_shared_nic = 1;
+    model = ri_self_model(&config);
+    assert_int_equal(model.lanes[RI_TRANSPORT_LOCAL].bandwidth, 100);
+    assert_int_equal(model.lanes[RI_TRANSPORT_LOCAL].latency_us, 7);
+    assert_int_equal(model.lanes[RI_TRANSPORT_HOST].bandwidth, 10);
+    assert_int_equal(model.lanes[RI_TRANSPORT_HOST].latency_us, 70);
+    assert_int_equal(model.seed, 3);
+    assert_int_equal(model.shared_nic, 1);
+}
+
+/* Two ranks of a host send 1 MB each to two of another at 20 MB/s.  Each on a link of its own could
+ * be done after 50 ms; one card for both takes 100 ms. */
+static void shares_the_card_of_a_host(void **state)
+{
+    enum { bytes = 1000000 };
+    static char out[2][bytes], in[2][bytes];
+    static const int32_t host[4] = { 5, 5, 2, 2 };
+    struct ri_config config = { .self_bandwidth = INT64_MAX, .self_host_bandwidth = 20000000,
+                                .self_shared_nic = 1 };
+    struct ri_xfer xfers[4];
+    struct bench bench;
+    int64_t start_ns;
+
+    (void)state;
+    bench_open_on(&bench, "self", 4, host, &config);
+    start_ns = ri_now_ns();
+    for (int i = 0; i < 2; i++) {
+        xfers[i] = bench_send(2 + i, 1, out[i], bytes);
+        xfers[2 + i] = bench_receive(i, 1, in[i], bytes);
+        xfers[i].lane = xfers[2 + i].lane = RI_TRANSPORT_HOST;
+        bench_post(&bench, i, &xfers[i], 1);
+        bench_post(&bench, 2 + i, &xfers[2 + i], 1);
+    }
+    bench_run_done(&bench, xfers, 4);
+    assert_in_range((ri_now_ns() - start_ns) / 1000, 100000, 5000000);
+    bench_close(&bench);
 }
 
 static void delays_by_seed_source_and_tag(void **state)
@@ -148,7 +202,9 @@ static void knows_its_transports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_a_link_in_order),
+        cmocka_unit_test(models_links_in_order),
+        cmocka_unit_test(models_each_lane),
+        cmocka_unit_test(shares_the_card_of_a_host),
         cmocka_unit_test(delays_by_seed_source_and_tag),
         cmocka_unit_test(holds_messages_back_to_the_bandwidth),
         cmocka_unit_test(fails_messages_of_a_closed_peer),
