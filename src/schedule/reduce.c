@@ -175,7 +175,11 @@ int ri_build_barrier(struct ri_schedule **schedule, const struct ri_build *build
 }
 
 const struct ri_builder_entry ri_builders[] = {
-    {"ring_forward", ri_build_ring_forward}, {"ring_kv_grad", ri_build_ring_kv_grad},
-    {"all_reduce", ri_build_all_reduce},     {"broadcast", ri_build_broadcast},
-    {"barrier", ri_build_barrier},           {NULL, NULL},
+    {"ring_forward", ri_build_ring_forward},
+    {"ring_kv_grad", ri_build_ring_kv_grad},
+    {"ring_q_grad", ri_build_ring_q_grad},
+    {"all_reduce", ri_build_all_reduce},
+    {"broadcast", ri_build_broadcast},
+    {"barrier", ri_build_barrier},
+    {NULL, NULL},
 };

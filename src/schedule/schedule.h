@@ -121,18 +121,21 @@ struct ri_build {
     int rank, ranks;
     const int32_t *host; /* [ranks] host of each rank; NULL: all on one */
     int root;            /* broadcast only */
+    int landing;         /* slots for blocks that arrive; 0: as many as keep no ring waiting.  Rings
+                          * and direct: used in turn, 2 by default.  Two-level: 3 do where 4 are the
+                          * default, but the local ring then waits for the host's */
     /* Two-level only. */
-    int pieces;   /* pieces of a block that enter a host on ranks of their own; 0: 1 */
-    int landing;  /* buffers for arriving blocks; 0: as many as keep no ring waiting */
-    int chunked;  /* host transfers are cut over the local turns, else they have their own */
+    int pieces;  /* pieces of a block that enter a host on ranks of their own; 0: 1 */
+    int chunked; /* host transfers are cut over the local turns, else they have their own */
 };
 
 /* Every builder has this shape, so that checks and tests can run any of them for all ranks. */
 typedef int ri_builder(struct ri_schedule **schedule, const struct ri_build *build);
 
 /* Slot numbers 0.. of the caller's slots are fixed per builder, in the order named here. */
-ri_builder ri_build_ring_forward; /* Q in, K in, O out */
-ri_builder ri_build_ring_kv_grad; /* Q in, K in, DQ out, DK out; own contribution stays home */
+/* Forward: Q in, K in, O out; K travels.  Gradients: Q in, K in, DQ out, DK out; KV-grad: K travels
+ * and DK follows, Q-grad: Q travels and DQ follows; the own contribution stays home. */
+ri_builder ri_build_ring_forward, ri_build_ring_kv_grad, ri_build_ring_q_grad;
 /* R in, X out (the finished sum, published); `ranks` parts a block, block 0 is the vector.  Both
  * may be the same memory. */
 ri_builder ri_build_all_reduce;
