@@ -5,6 +5,7 @@ librondo_core_la_SOURCES += src/schedule/rules.c
 librondo_core_la_SOURCES += src/schedule/derive.c
 librondo_core_la_SOURCES += src/schedule/pass.c src/schedule/pass.h
 librondo_core_la_SOURCES += src/schedule/ring.c src/schedule/ring.h
+librondo_core_la_SOURCES += src/schedule/direct.c
 librondo_core_la_SOURCES += src/schedule/reduce.c
 librondo_core_la_SOURCES += src/schedule/bind.c
 librondo_core_la_SOURCES += src/schedule/text.c
