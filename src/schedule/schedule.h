@@ -136,6 +136,7 @@ typedef int ri_builder(struct ri_schedule **schedule, const struct ri_build *bui
 /* Forward: Q in, K in, O out; K travels.  Gradients: Q in, K in, DQ out, DK out; KV-grad: K travels
  * and DK follows, Q-grad: Q travels and DQ follows; the own contribution stays home. */
 ri_builder ri_build_ring_forward, ri_build_ring_kv_grad, ri_build_ring_q_grad;
+ri_builder ri_build_two_level_forward, ri_build_two_level_kv_grad, ri_build_two_level_q_grad;
 ri_builder ri_build_direct_forward, ri_build_direct_kv_grad, ri_build_direct_q_grad;
 /* R in, X out (the finished sum, published); `ranks` parts a block, block 0 is the vector.  Both
  * may be the same memory. */

@@ -150,7 +150,7 @@ static void table_names_every_builder(void **state)
         assert_string_equal(s->name, entry->name);
         ri_schedule_destroy(s);
     }
-    assert_int_equal(count, 9);
+    assert_int_equal(count, 12);
 }
 
 static void refuses_ranks_out_of_range(void **state)

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two-level rings; two_level.h says what moves. */
+#include "schedule/two_level.h"
+
+/* ---- turns ----
+ *
+ * In a round of hosts with up to 4 ranks, backward:
+ *
+ *     turns of their own             chunks over the local turns
+ *     0  host: visitors              0  local: visitors, hop 0    host: chunk 0
+ *     1  local: visitors, hop 0      1  hop 1, sums of step 0     chunk 1, total's chunk 0
+ *     2  host: totals                2  hop 2, sums of step 1     chunk 2, total's chunk 1
+ *     3  hop 1, sums of step 0       3  sums of step 2            total's chunk 2
+ *     4  hop 2, sums of step 1
+ *     5  sums of step 2
+ *
+ * Without sums there are no turns for them, with one host none for host transfers: then it is the
+ * flat ring.  A smaller host leaves its last turns empty. */
+
+static int has_sums(const struct ri_two_level *ring)
+{
+    return ri_pass_sum(&ring->pass)->slot >= 0;
+}
+
+static int has_host_turns(const struct ri_two_level *ring)
+{
+    return ring->own_turns && ring->hosts->count > 1;
+}
+
+/* Hop `step` of the visitors and, one behind, the sums of step - 1. */
+static int local_turn(const struct ri_two_level *ring, int round_turn, int step)
+{
+    if (!has_host_turns(ring))
+        return round_turn + step;
+    return round_turn + 1 + step + (has_sums(ring) && step > 0);
+}
+
+static int visitor_turn(int round_turn, int chunk)
+{
+    return round_turn + chunk;
+}
+
+static int total_turn(const struct ri_two_level *ring, int round_turn, int chunk)
+{
+    return round_turn + chunk + (has_host_turns(ring) ? 2 : 1);
+}
+
+static int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* Local turns of a round, or as many as chunks need. */
+static int round_steps(const struct ri_two_level *ring)
+{
+    int chunks = ring->own_turns || ring->hosts->count == 1 ? 0 : ring->chunks;
+
+    return most(ring->hosts->largest, chunks + 1);
+}
+
+static int round_turns(const struct ri_two_level *ring)
+{
+    int last = local_turn(ring, 0, round_steps(ring) - 1);
+
+    if (!has_sums(ring))
+        return last;
+    return most(last, ring->hosts->count > 1 ? total_turn(ring, 0, ring->chunks - 1) : 0) + 1;
+}
+
+/* ---- who visits ---- */
+
+/* The host whose blocks visit `host` in a round. */
+static int visiting_host(const struct ri_two_level *ring, int host, int round)
+{
+    int hosts = ring->hosts->count;
+
+    return ((host - round) % hosts + hosts) % hosts;
+}
+
+static int is_home(const struct ri_two_level *ring, int round)
+{
+    return round % ring->hosts->count == 0;
+}
+
+/* Where visitor u enters a host; in a round at home it starts at its owner. */
+static int entry(const struct ri_two_level *ring, int host, int round, int u)
+{
+    return is_home(ring, round) ? u / ring->pieces : u % ri_hosts_size(ring->hosts, host);
+}
+
+/* Where its walk ends. */
+static int last_place(const struct ri_two_level *ring, int host, int round, int u)
+{
+    int size = ri_hosts_size(ring->hosts, host);
+
+    return (entry(ring, host, round, u) + size - 1) % size;
+}
+
+static int our_size(const struct ri_two_level *ring)
+{
+    return ri_hosts_size(ring->hosts, ring->hosts->host);
+}
+
+/* Those that are on this rank in one step of a round: all that entered at one place. */
+struct stop {
+    int round, step;
+    int host;  /* whose blocks they are */
+    int entry; /* place where they entered */
+    int count;
+};
+
+static struct stop stop_at(const struct ri_two_level *ring, int round, int step)
+{
+    int size = our_size(ring), visitors;
+    struct stop stop = {.round = round, .step = step};
+
+    stop.host = visiting_host(ring, ring->hosts->host, round);
+    stop.entry = ((ring->hosts->place - step) % size + size) % size;
+    visitors = ri_hosts_size(ring->hosts, stop.host) * ring->pieces;
+    if (is_home(ring, round))
+        stop.count = ring->pieces;
+    else if (stop.entry < visitors)
+        stop.count = (visitors - stop.entry + size - 1) / size;
+    return stop;
+}
+
+/* The visitor that is the k-th of a stop. */
+static int visitor(const struct ri_two_level *ring, const struct stop *stop, int k)
+{
+    if (is_home(ring, stop->round))
+        return stop->entry * ring->pieces + k;
+    return stop->entry + k * our_size(ring);
+}
+
+int ri_two_level_walks(const struct ri_hosts *hosts, int pieces)
+{
+    int walks = hosts->count == 1 ? 1 : (hosts->largest * pieces - 1) / hosts->smallest + 1;
+
+    return most(walks, pieces);
+}
+
+/* ---- where it lies ---- */
+
+/* The k-th visitor of a stop in the slots from `slot` on, shaped as `home`; one chunk of it, or all
+ * for chunk -1. */
+static struct ri_operand lies(const struct ri_two_level *ring, const struct ri_operand *home,
+                              int32_t slot, const struct stop *stop, int k, int chunk)
+{
+    int u = visitor(ring, stop, k), owner = u / ring->pieces;
+    int first = u % ring->pieces * ring->chunks + (chunk < 0 ? 0 : chunk);
+    struct ri_operand o = *home;
+
+    o.slot = slot;
+    o.block = ring->first_block[ring->hosts->first[stop->host] + owner];
+    o.first_part = (uint16_t)(home->first_part + first);
+    o.parts = (uint16_t)(chunk < 0 ? ring->chunks : 1);
+    return o;
+}
+
+/* The k-th of a row of slots; each kind has a row or two. */
+static int32_t in_row(const struct ri_two_level *ring, int32_t slots, int row, int k)
+{
+    return slots + (row * ring->walks + k) * ri_pass_visitor(&ring->pass)->blocks;
+}
+
+static struct ri_operand visitor_at(const struct ri_two_level *ring, const struct stop *stop, int k,
+                                    int chunk)
+{
+    const struct ri_operand *home = ri_pass_visitor(&ring->pass);
+    int32_t slot;
+
+    if (stop->step == 0 && is_home(ring, stop->round))
+        slot = home->slot;
+    else if (stop->step == 0 || (ring->stall && stop->step % 2 == 0))
+        slot = in_row(ring, ring->entered, stop->round % 2, k);
+    else
+        slot = in_row(ring, ring->landing, (stop->step - 1) % 2, k);
+    return lies(ring, home, slot, stop, k, chunk);
+}
+
+static struct ri_operand total_at(const struct ri_two_level *ring, const struct stop *stop, int k,
+                                  int chunk)
+{
+    return lies(ring, ri_pass_sum(&ring->pass), in_row(ring, ring->totals, stop->round % 2, k),
+                stop, k, chunk);
+}
+
+static struct ri_operand arrived_at(const struct ri_two_level *ring, const struct stop *stop, int k)
+{
+    return lies(ring, ri_pass_sum(&ring->pass), in_row(ring, ring->arrived, 0, k), stop, k, -1);
+}
+
+/* Has a total been made of a host's blocks by the end of a round?  Not at home where the owner is
+ * alone. */
+static int has_total(const struct ri_two_level *ring, int host, int round)
+{
+    return round > 0 || (round == 0 && ri_hosts_size(ring->hosts, host) > 1);
+}
+
+static int joins_total(const struct ri_two_level *ring, const struct stop *stop)
+{
+    return ring->hosts->count > 1 && stop->step == our_size(ring) - 1 &&
+           has_total(ring, stop->host, stop->round - 1);
+}
+
+/* What a stop adds to: at home what stays there; at the end of a walk, when no total came that it
+ * would have to join, the total itself. */
+static struct ri_operand sum_at(const struct ri_two_level *ring, const struct stop *stop, int k)
+{
+    const struct ri_operand *home = ri_pass_sum(&ring->pass);
+    int32_t slot;
+
+    if (!has_sums(ring))
+        return ri_none;
+    if (stop->step == 0 && is_home(ring, stop->round))
+        slot = home->slot;
+    else if (ring->hosts->count > 1 && stop->step == our_size(ring) - 1 && !joins_total(ring, stop))
+        slot = in_row(ring, ring->totals, stop->round % 2, k);
+    else
+        slot = in_row(ring, ring->made, stop->step % 2, k);
+    return lies(ring, home, slot, stop, k, -1);
+}
+
+/* ---- what moves ---- */
+
+/* The visitors of a round leave for the next host, those of the next round arrive. */
+static void visitors_to_next_host(struct ri_schedule *s, const struct ri_two_level *ring, int round,
+                                  int chunk, int turn)
+{
+    struct stop leaves = stop_at(ring, round, 0), comes = stop_at(ring, round + 1, 0);
+    int next = ri_hosts_after(ring->hosts, 1), prev = ri_hosts_after(ring->hosts, -1);
+
+    for (int k = 0; k < leaves.count; k++) {
+        int place = entry(ring, next, round + 1, visitor(ring, &leaves, k));
+
+        ri_schedule_send(s, visitor_at(ring, &leaves, k, chunk),
+                         ri_hosts_rank(ring->hosts, next, place), turn);
+    }
+    for (int k = 0; k < comes.count; k++) {
+        int place = entry(ring, prev, round, visitor(ring, &comes, k));
+
+        ri_schedule_recv(s, visitor_at(ring, &comes, k, chunk),
+                         ri_hosts_rank(ring->hosts, prev, place), turn);
+    }
+}
+
+/* The totals of a round leave for the next host, where they end their walk in the next round. */
+static void totals_to_next_host(struct ri_schedule *s, const struct ri_two_level *ring, int round,
+                                int chunk, int turn)
+{
+    int last = our_size(ring) - 1;
+    struct stop leaves = stop_at(ring, round, last), comes = stop_at(ring, round + 1, last);
+    int next = ri_hosts_after(ring->hosts, 1), prev = ri_hosts_after(ring->hosts, -1);
+
+    for (int k = 0; has_total(ring, leaves.host, round) && k < leaves.count; k++) {
+        int place = last_place(ring, next, round + 1, visitor(ring, &leaves, k));
+
+        ri_schedule_send(s, total_at(ring, &leaves, k, chunk),
+                         ri_hosts_rank(ring->hosts, next, place), turn);
+    }
+    for (int k = 0; has_total(ring, comes.host, round) && k < comes.count; k++) {
+        int place = last_place(ring, prev, round, visitor(ring, &comes, k));
+
+        ri_schedule_recv(s, total_at(ring, &comes, k, chunk),
+                         ri_hosts_rank(ring->hosts, prev, place), turn);
+    }
+}
+
+static int32_t neighbour(const struct ri_two_level *ring, int steps)
+{
+    int size = our_size(ring);
+
+    return ri_hosts_rank(ring->hosts, ring->hosts->host,
+                         (ring->hosts->place + steps + size) % size);
+}
+
+static void visitors_to_next_rank(struct ri_schedule *s, const struct ri_two_level *ring, int round,
+                                  int step, int turn)
+{
+    struct stop leaves = stop_at(ring, round, step), comes = stop_at(ring, round, step + 1);
+
+    for (int k = 0; k < leaves.count; k++)
+        ri_schedule_send(s, visitor_at(ring, &leaves, k, -1), neighbour(ring, 1), turn);
+    for (int k = 0; k < comes.count; k++)
+        ri_schedule_recv(s, visitor_at(ring, &comes, k, -1), neighbour(ring, -1), turn);
+}
+
+/* Does a sum arrive for a step?  What the owner adds stays home. */
+static int sum_arrives(const struct ri_two_level *ring, int round, int step)
+{
+    return has_sums(ring) && step > (is_home(ring, round) ? 1 : 0);
+}
+
+/* The sums of step - 1, which step goes on with. */
+static void sums_to_next_rank(struct ri_schedule *s, const struct ri_two_level *ring, int round,
+                              int step, int turn)
+{
+    struct stop leaves = stop_at(ring, round, step - 1), comes = stop_at(ring, round, step);
+
+    for (int k = 0; k < leaves.count; k++)
+        ri_schedule_send(s, sum_at(ring, &leaves, k), neighbour(ring, 1), turn);
+    for (int k = 0; k < comes.count; k++)
+        ri_schedule_recv(s, arrived_at(ring, &comes, k), neighbour(ring, -1), turn);
+}
+
+/* ---- rounds ---- */
+
+/* What of the host transfers has its place at a step: all at step 0, or a chunk at each. */
+static void host_visitors(struct ri_schedule *s, const struct ri_two_level *ring, int round,
+                          int step, int round_turn)
+{
+    if (round < ring->hosts->count - 1 && step < ring->chunks)
+        visitors_to_next_host(s, ring, round, step, visitor_turn(round_turn, step));
+}
+
+static void host_totals(struct ri_schedule *s, const struct ri_two_level *ring, int round, int step,
+                        int round_turn)
+{
+    int chunk = ring->own_turns ? step : step - 1;
+
+    if (has_sums(ring) && round > 0 && chunk >= 0 && chunk < ring->chunks)
+        totals_to_next_host(s, ring, round - 1, chunk, total_turn(ring, round_turn, chunk));
+}
+
+/* Merges stand after the compute that hides the way of what they wait for. */
+static void compute_step(struct ri_schedule *s, const struct ri_two_level *ring, int round,
+                         int step)
+{
+    struct stop stop = stop_at(ring, round, step);
+
+    for (int k = 0; k < stop.count; k++)
+        ri_pass_compute(s, &ring->pass, visitor_at(ring, &stop, k, -1), sum_at(ring, &stop, k));
+    for (int k = 0; sum_arrives(ring, round, step) && k < stop.count; k++)
+        ri_schedule_merge(s, RI_MERGE_SUM, arrived_at(ring, &stop, k), sum_at(ring, &stop, k));
+}
+
+static void append_round(struct ri_schedule *s, const struct ri_two_level *ring, int round,
+                         int round_turn)
+{
+    int size = our_size(ring);
+    struct stop last = stop_at(ring, round, size - 1);
+
+    for (int step = 0; step < round_steps(ring); step++) {
+        int turn = local_turn(ring, round_turn, step);
+
+        host_visitors(s, ring, round, step, round_turn);
+        if (step < size - 1)
+            visitors_to_next_rank(s, ring, round, step, turn);
+        if (step < size && sum_arrives(ring, round, step))
+            sums_to_next_rank(s, ring, round, step, turn);
+        host_totals(s, ring, round, step, round_turn);
+        if (step < size)
+            compute_step(s, ring, round, step);
+    }
+    for (int k = 0; has_sums(ring) && joins_total(ring, &last) && k < last.count; k++)
+        ri_schedule_merge(s, RI_MERGE_SUM, sum_at(ring, &last, k), total_at(ring, &last, k, -1));
+}
+
+/* The sums of our blocks came to the rank before us, or to us if we are alone. */
+static void append_way_home(struct ri_schedule *s, const struct ri_two_level *ring, int turn)
+{
+    int hosts = ring->hosts->count, size = our_size(ring);
+    struct stop before_home = stop_at(ring, hosts > 1 ? hosts : 0, size - 1);
+    struct stop home = stop_at(ring, 0, 0);
+
+    for (int k = 0; size > 1 && k < before_home.count; k++)
+        ri_schedule_send(
+            s, hosts > 1 ? total_at(ring, &before_home, k, -1) : sum_at(ring, &before_home, k),
+            neighbour(ring, 1), turn);
+    for (int k = 0; size > 1 && k < home.count; k++)
+        ri_schedule_recv(s, arrived_at(ring, &home, k), neighbour(ring, -1), turn);
+    for (int k = 0; hosts * size > 1 && k < home.count; k++)
+        ri_schedule_merge(s, RI_MERGE_SUM,
+                          size > 1 ? arrived_at(ring, &home, k)
+                                   : total_at(ring, &before_home, k, -1),
+                          sum_at(ring, &home, k));
+}
+
+int ri_two_level(struct ri_schedule *s, const struct ri_two_level *ring, int turn)
+{
+    int hosts = ring->hosts->count;
+
+    for (int round = 0; round < hosts; round++, turn += round_turns(ring))
+        append_round(s, ring, round, turn);
+    if (!has_sums(ring))
+        return turn;
+    for (int chunk = 0; hosts > 1 && chunk < ring->chunks; chunk++, turn++)
+        totals_to_next_host(s, ring, hosts - 1, chunk, turn);
+    append_way_home(s, ring, turn);
+    return turn + (ring->hosts->largest > 1);
+}
