@@ -18,6 +18,15 @@ typedef struct rondo_unique_id {
     uint8_t bytes[RONDO_UNIQUE_ID_BYTES];
 } rondo_unique_id_t;
 
+/* Threads.  A communicator and those split from it are a family; communicators that were made
+ * independently share nothing.  All calls on a family, its plans and its requests may be made from any
+ * thread at any time, with these bounds: calls that all ranks must make in one order (plans, splits,
+ * collectives, the starts of one plan) are put in order by the caller; one request belongs to one thread
+ * at a time; destroy is the last call on its object.  Calls take turns, in the order in which they came: a
+ * wait gives up its turn after every piece of work, and has none while it is idle.  Kernels run within a turn, so
+ * never two at once in a family, and may not call Rondo for it (RONDO_ERR_BUSY).  rondo_last_error
+ * is of the calling thread. */
+
 /* Options of one communicator.  Start from RONDO_CONFIG_INIT; what is left alone comes from the
  * environment (RONDO_*), then from the default.  Strings are borrowed for the call only. */
 typedef struct rondo_config {

@@ -87,9 +87,10 @@ enum {
 };
 
 /* A kernel: bundled, or the caller's own.  It is called only in a thread that is inside rondo_test,
- * rondo_wait, rondo_comm_progress or rondo_attention_plan, never twice at once for one plan, and
- * returns 0, or any other number to fail the communicator with RONDO_ERR_KERNEL.  It must not call
- * Rondo. */
+ * rondo_wait, rondo_comm_progress, rondo_attention_plan or rondo_comm_split, whichever thread started
+ * the call; never twice at once for a communicator and those split from it.  It returns 0, or any other
+ * number to fail the communicator with RONDO_ERR_KERNEL.  It must not call Rondo for them
+ * (RONDO_ERR_BUSY). */
 typedef struct rondo_kernel {
     size_t struct_bytes;
     const char *name;

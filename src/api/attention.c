@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "plan/plan.h"
 
@@ -173,22 +174,70 @@ static int prepare_pool(rondo_comm_t comm)
     return comm->pool ? 0 : ri_pool_create(&comm->pool);
 }
 
+/* Plans share the pool, so its growth is a turn of its own. */
+static int create_locked(struct rondo_plan *plan, const struct rondo_layout *layout, const struct wish *wish)
+{
+    struct ri_plan_params params;
+    int err = prepare_pool(plan->comm);
+
+    if (err)
+        return err;
+    params = params_of(plan->comm, layout, wish, plan->comm->pool);
+    return ri_plan_create(&params, &plan->plan);
+}
+
 static int create(rondo_comm_t comm, const struct rondo_layout *layout, const struct wish *wish,
                   struct rondo_plan **plan_p)
 {
     struct rondo_plan *plan = calloc(1, sizeof(*plan));
-    struct ri_plan_params params;
-    int err = prepare_pool(comm);
+    int err;
 
-    if (plan)
-        plan->requests = calloc((size_t)wish->max_in_flight, sizeof(*plan->requests));
-    if (!err && (!plan || !plan->requests))
-        err = ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
-    if (!err) {
-        plan->comm = comm;
-        params = params_of(comm, layout, wish, comm->pool);
-        err = ri_plan_create(&params, &plan->plan);
+    if (!plan)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
+    plan->comm = comm;
+    plan->requests = calloc((size_t)wish->max_in_flight, sizeof(*plan->requests));
+    err = plan->requests ? ri_comm_enter(comm) : ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
+    if (!err)
+        err = ri_comm_leave(comm, create_locked(plan, layout, wish));
+    if (err) {
+        rondo_plan_destroy(plan);
+        return err;
     }
+    *plan_p = plan;
+    return 0;
+}
+
+/* All ranks have theirs. */
+static int admit(struct rondo_plan *plan)
+{
+    int err = ri_comm_enter(plan->comm);
+
+    if (err)
+        return err;
+    ri_plan_admit(plan->plan);
+    return ri_comm_leave(plan->comm, 0);
+}
+
+static int make(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc,
+                const rondo_plan_options_t *options, rondo_plan_t *plan_p)
+{
+    static const struct rondo_layout no_layout;
+    struct wish wish = { .desc = RONDO_ATTENTION_DESC_INIT };
+    struct rondo_plan *plan = NULL;
+    int64_t hash = 0;
+    int err = plan_p ? check_wish(comm, layout, desc, options, &wish)
+                     : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+
+    if (!err)
+        err = ri_plan_hash(&wish.choice, comm->size, comm->host, &hash);
+    err = agree(comm, err ? &no_layout : layout, &wish, hash, err);
+    if (err)
+        return err;
+    err = create(comm, layout, &wish, &plan);
+    comm->next_plan++;
+    err = ri_agree(comm, "attention plan", NULL, 0, err);
+    if (!err)
+        err = admit(plan);
     if (err) {
         rondo_plan_destroy(plan);
         return err;
@@ -199,46 +248,34 @@ static int create(rondo_comm_t comm, const struct rondo_layout *layout, const st
 
 rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
                                     const rondo_attention_desc_t *desc,
-                                    const rondo_plan_options_t *options, rondo_plan_t *plan_p)
+                                    const rondo_plan_options_t *options, rondo_plan_t *plan)
 {
-    static const struct rondo_layout no_layout;
-    struct wish wish = { .desc = RONDO_ATTENTION_DESC_INIT };
-    struct rondo_plan *plan = NULL;
-    int64_t hash = 0;
-    int err;
+    int err = comm ? ri_comm_talk_begin(comm, "attention plan")
+                   : ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
 
-    if (!comm)
-        return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
-    if (comm->failed)
-        return ri_error(comm->failed, "the communicator has failed: %s", comm->failure);
-    err = plan_p ? check_wish(comm, layout, desc, options, &wish)
-                 : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
-    if (!err)
-        err = ri_plan_hash(&wish.choice, comm->size, comm->host, &hash);
-    err = agree(comm, err ? &no_layout : layout, &wish, hash, err);
     if (err)
         return err;
-    err = create(comm, layout, &wish, &plan);
-    comm->next_plan++;
-    err = ri_agree(comm, "attention plan", NULL, 0, err);
-    if (err) {
-        rondo_plan_destroy(plan);
-        return err;
-    }
-    ri_plan_admit(plan->plan);
-    *plan_p = plan;
-    return 0;
+    err = make(comm, layout, desc, options, plan);
+    ri_comm_talk_end(comm);
+    return err;
 }
 
 void rondo_plan_destroy(rondo_plan_t plan)
 {
+    struct rondo_comm *comm = plan ? plan->comm : NULL;
+
     if (!plan)
         return;
+    if (ri_comm_enter(comm)) {
+        ri_log(RI_LOG_ERROR, "plan", "a plan is not destroyed: %s", rondo_last_error());
+        return;
+    }
     for (int i = 0; plan->plan && i < plan->plan->max_in_flight; i++)
         ri_request_cancel(&plan->requests[i]);
     ri_plan_destroy(plan->plan);
     free(plan->requests);
     free(plan);
+    ri_comm_leave(comm, 0);
 }
 
 /* ---- running it ---- */
@@ -252,8 +289,6 @@ struct pointer {
 static int check_start(rondo_plan_t plan, const void *tensors, size_t struct_bytes, size_t wanted,
                        rondo_request_t *request, const char *what)
 {
-    if (!plan)
-        return ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
     if (!tensors)
         return ri_error(RONDO_ERR_ARGUMENT, "tensors is NULL");
     if (struct_bytes != wanted)
@@ -299,8 +334,8 @@ static int begin(rondo_plan_t plan, enum ri_pass_kind kind, struct ri_run *run, 
     return err;
 }
 
-rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
-                                       void *stream, rondo_request_t *request)
+static int forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors, void *stream,
+                    rondo_request_t *request)
 {
     int err = check_start(plan, tensors, tensors ? tensors->struct_bytes : 0, sizeof(*tensors),
                           request, "forward");
@@ -322,8 +357,8 @@ rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_
     return begin(plan, RI_FORWARD, run, err, request);
 }
 
-rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors,
-                                        void *stream, rondo_request_t *request)
+static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, void *stream,
+                     rondo_request_t *request)
 {
     int err = check_start(plan, tensors, tensors ? tensors->struct_bytes : 0, sizeof(*tensors),
                           request, "backward");
@@ -348,17 +383,43 @@ rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention
     return begin(plan, RI_BACKWARD, run, err, request);
 }
 
+static int enter(rondo_plan_t plan)
+{
+    return plan ? ri_comm_enter(plan->comm) : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+}
+
+rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
+                                       void *stream, rondo_request_t *request)
+{
+    int err = enter(plan);
+
+    return err ? err : ri_comm_leave(plan->comm, forward(plan, tensors, stream, request));
+}
+
+rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors,
+                                        void *stream, rondo_request_t *request)
+{
+    int err = enter(plan);
+
+    return err ? err : ri_comm_leave(plan->comm, backward(plan, tensors, stream, request));
+}
+
 /* ---- asking about it ---- */
 
 rondo_status_t rondo_plan_describe(rondo_plan_t plan, char *text, size_t bytes, size_t *needed)
 {
     char *words;
+    int err;
 
     if (!plan)
         return ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
     if (!text && bytes > 0)
         return ri_error(RONDO_ERR_ARGUMENT, "text is NULL, and bytes is %zu", bytes);
+    err = enter(plan);
+    if (err)
+        return err;
     words = ri_plan_text(plan->plan);
+    ri_comm_leave(plan->comm, 0);
     if (!words)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for the plan's text");
     if (needed)
@@ -371,6 +432,8 @@ rondo_status_t rondo_plan_describe(rondo_plan_t plan, char *text, size_t bytes, 
 
 rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats)
 {
+    int err;
+
     if (!plan)
         return ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
     if (!stats)
@@ -378,6 +441,9 @@ rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats)
     if (stats->struct_bytes != sizeof(*stats))
         return ri_error(RONDO_ERR_ARGUMENT, "stats.struct_bytes is %zu, not %zu: "
                         "start from RONDO_PLAN_STATS_INIT", stats->struct_bytes, sizeof(*stats));
+    err = enter(plan);
+    if (err)
+        return err;
     ri_plan_stats(plan->plan, stats);
-    return 0;
+    return ri_comm_leave(plan->comm, 0);
 }

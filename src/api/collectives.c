@@ -58,13 +58,25 @@ struct call {
     rondo_dtype_t dtype;
 };
 
-static int start(struct rondo_comm *comm, struct ri_collective **collective, const struct call *call,
-                 rondo_request_t *request)
+static struct ri_collective **place_of(struct ri_collectives *all, const struct call *call)
+{
+    if (call->build == ri_build_broadcast)
+        return &all->broadcast[call->root];
+    return call->build == ri_build_barrier ? &all->barrier : &all->all_reduce;
+}
+
+static int start_locked(struct rondo_comm *comm, const struct call *call, rondo_request_t *request)
 {
     struct ri_place place = { comm->rank, comm->size, comm->host, comm->transport };
-    struct ri_collectives *all = comm->collectives;
-    int err = ri_request_check(&all->request, comm, call->what);
+    struct ri_collectives *all;
+    struct ri_collective **collective;
+    int err = prepare(comm);
 
+    if (err)
+        return err;
+    all = comm->collectives;
+    collective = place_of(all, call);
+    err = ri_request_check(&all->request, comm, call->what);
     if (err)
         return err;
     if (!*collective)
@@ -77,13 +89,20 @@ static int start(struct rondo_comm *comm, struct ri_collective **collective, con
                             NULL, err, request);
 }
 
+static int start(struct rondo_comm *comm, const struct call *call, rondo_request_t *request)
+{
+    int err = ri_comm_enter(comm);
+
+    return err ? err : ri_comm_leave(comm, start_locked(comm, call, request));
+}
+
 static int check(rondo_comm_t comm, rondo_request_t *request)
 {
     if (!comm)
         return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
     if (!request)
         return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
-    return prepare(comm);
+    return 0;
 }
 
 static int overlaps(const char *a, const char *b, size_t bytes)
@@ -116,7 +135,7 @@ rondo_status_t rondo_all_reduce(rondo_comm_t comm, const void *data, void *resul
                         data ? "result" : "data", count);
     if (count > 0 && overlaps(data, result, bytes))
         return ri_error(RONDO_ERR_ARGUMENT, "data and result overlap; they may be equal or apart");
-    return start(comm, &comm->collectives->all_reduce, &call, request);
+    return start(comm, &call, request);
 }
 
 rondo_status_t rondo_broadcast(rondo_comm_t comm, void *buffer, size_t bytes, int root, void *stream,
@@ -132,7 +151,7 @@ rondo_status_t rondo_broadcast(rondo_comm_t comm, void *buffer, size_t bytes, in
         return ri_error(RONDO_ERR_ARGUMENT, "root is %d; ranks are 0 to %d", root, comm->size - 1);
     if (bytes > 0 && !buffer)
         return ri_error(RONDO_ERR_ARGUMENT, "buffer is NULL, and bytes is %zu", bytes);
-    return start(comm, &comm->collectives->broadcast[root], &call, request);
+    return start(comm, &call, request);
 }
 
 rondo_status_t rondo_barrier(rondo_comm_t comm, void *stream, rondo_request_t *request)
@@ -143,5 +162,5 @@ rondo_status_t rondo_barrier(rondo_comm_t comm, void *stream, rondo_request_t *r
     (void)stream;
     if (err)
         return err;
-    return start(comm, &comm->collectives->barrier, &call, request);
+    return start(comm, &call, request);
 }

@@ -19,7 +19,7 @@ int ri_request_check(const struct rondo_request *request, struct rondo_comm *com
     return 0;
 }
 
-static void advance(struct rondo_comm *comm);
+static void advance(struct ri_family *family);
 
 static void unlink_request(struct rondo_request *request)
 {
@@ -48,7 +48,8 @@ int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, str
     request->active = 1;
     request->next = comm->active;
     comm->active = request;
-    comm->advance = advance;
+    comm->idle_rounds = 0;
+    ri_family_set_advance(comm->family, advance);
     *handle = request;
     return 0;
 }
@@ -104,11 +105,13 @@ static void look_who_left(struct rondo_comm *comm)
     }
 }
 
-/* One round of everything: moves what can be moved.  Returns whether nothing could be done. */
-static int attend(struct rondo_comm *comm)
+/* Moves what can be moved of one communicator.  Returns whether nothing could be done. */
+static int attend_one(struct rondo_comm *comm)
 {
     int idle;
 
+    if (comm->failed)
+        return 1;
     advance_all(comm, &idle);
     if (!idle) {
         comm->idle_rounds = 0;
@@ -118,16 +121,30 @@ static int attend(struct rondo_comm *comm)
         comm->idle_since_ns = ri_now_ns();
     if (comm->idle_rounds < INT_MAX)
         comm->idle_rounds++;
-    if (!comm->failed && ri_comm_progress(comm, comm->idle_rounds) > 0)
+    if (ri_comm_progress(comm, comm->idle_rounds) > 0)
         return 0;
     look_who_left(comm);
     return 1;
 }
 
-/* For agreements that wait while requests are under way. */
-static void advance(struct rondo_comm *comm)
+/* One round of everything: all communicators of the family.  Returns whether nothing could be done. */
+static int attend(struct ri_family *family)
 {
-    attend(comm);
+    int idle = 1;
+
+    for (struct rondo_comm *comm = ri_family_first(family); comm; comm = comm->sibling)
+        idle &= attend_one(comm);
+    if (idle)
+        ri_family_see_off(family);
+    else
+        ri_family_wake(family);
+    return idle;
+}
+
+/* For agreements that wait while requests are under way. */
+static void advance(struct ri_family *family)
+{
+    attend(family);
 }
 
 /* Takes the request out of the caller's hands; says how it ended. */
@@ -161,6 +178,7 @@ static int give_up(rondo_request_t *handle, int timeout_ms)
 rondo_status_t rondo_test(rondo_request_t *request, int *done)
 {
     struct rondo_comm *comm;
+    int err = 0;
 
     if (!request)
         return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
@@ -170,17 +188,40 @@ rondo_status_t rondo_test(rondo_request_t *request, int *done)
     if (!*request)
         return 0;
     comm = (*request)->comm;
-    attend(comm);
-    if ((*request)->state == 0 && !comm->failed)
-        return 0;
-    *done = 1;
-    return end(request);
+    err = ri_comm_enter(comm);
+    if (err)
+        return err;
+    attend(comm->family);
+    *done = (*request)->state != 0 || comm->failed;
+    if (*done)
+        err = end(request);
+    return ri_comm_leave(comm, err);
+}
+
+static int wait_until(rondo_request_t *request, int timeout_ms)
+{
+    struct rondo_comm *comm = (*request)->comm;
+    int64_t deadline = ri_now_ns() + (int64_t)timeout_ms * 1000000;
+
+    for (int idle_rounds = 0;;) {
+        int idle = attend(comm->family);
+
+        if ((*request)->state != 0 || comm->failed)
+            return end(request);
+        if (ri_now_ns() >= deadline)
+            return give_up(request, timeout_ms);
+        idle_rounds = !idle ? 0 : idle_rounds < INT_MAX ? idle_rounds + 1 : idle_rounds;
+        if (idle)
+            ri_comm_idle(comm, idle_rounds - 1);
+        else
+            ri_family_hand_over(comm->family);
+    }
 }
 
 rondo_status_t rondo_wait(rondo_request_t *request, int timeout_ms)
 {
     struct rondo_comm *comm;
-    int64_t deadline;
+    int err;
 
     if (!request)
         return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
@@ -191,23 +232,19 @@ rondo_status_t rondo_wait(rondo_request_t *request, int timeout_ms)
     comm = (*request)->comm;
     if (timeout_ms == -1)
         timeout_ms = (int)comm->config.timeout_ms;
-    deadline = ri_now_ns() + (int64_t)timeout_ms * 1000000;
-    for (comm->idle_rounds = 0;;) {
-        int idle = attend(comm);
-
-        if ((*request)->state != 0 || comm->failed)
-            return end(request);
-        if (ri_now_ns() >= deadline)
-            return give_up(request, timeout_ms);
-        if (idle)
-            ri_comm_idle(comm, comm->idle_rounds - 1);
-    }
+    err = ri_comm_enter(comm);
+    return err ? err : ri_comm_leave(comm, wait_until(request, timeout_ms));
 }
 
 rondo_status_t rondo_comm_progress(rondo_comm_t comm)
 {
+    int err;
+
     if (!comm)
         return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
-    attend(comm);
-    return comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0;
+    err = ri_comm_enter(comm);
+    if (err)
+        return err;
+    attend(comm->family);
+    return ri_comm_leave(comm, comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0);
 }

@@ -17,6 +17,7 @@
 #define TELL_EVERY_NS 200000000     /* rank 0 says whom it waits for */
 #define UNSENT_MS 2                 /* when to try again what a socket did not take */
 #define ASIDE_MS 1                  /* when to look again after other things under way */
+#define SHARED_MS 20                /* when to look whether another thread has taken what we wait for */
 
 /* Of a rank other than 0 there is one peer: rank 0, at index 0. */
 static int is_there(const struct ri_peer *peer)
@@ -260,7 +261,11 @@ int ri_bootstrap_turn(struct ri_bootstrap *b, int wait_ms)
     }
     if (unsent && wait_ms > UNSENT_MS)
         wait_ms = UNSENT_MS;
+    if (b->pause && wait_ms)
+        b->pause(b->aside_context, 1);
     n = epoll_wait(b->epoll_fd, events, 16, wait_ms);
+    if (b->pause && wait_ms)
+        b->pause(b->aside_context, 0);
     for (int i = 0; i < n && !err; i++)
         err = take(b, (int)events[i].data.u64);
     return err;
@@ -314,6 +319,8 @@ static int exchange_turn(struct ri_bootstrap *b, int wait_ms)
 {
     if (b->aside && b->aside(b->aside_context) && wait_ms > ASIDE_MS)
         wait_ms = ASIDE_MS;
+    if (b->pause && wait_ms > SHARED_MS)
+        wait_ms = SHARED_MS;
     if (b->fault) /* one of those has failed */
         return ri_error(b->fault, "%s", b->fault_text);
     return ri_bootstrap_turn(b, wait_ms);

@@ -30,7 +30,13 @@ struct ri_bootstrap {
     char waiting[RI_TEXT_BYTES]; /* whom rank 0 waits for, as it told us last */
     int (*aside)(void *context); /* called while an exchange waits, to move other things; 1: there are
                                   * some under way, so wait briefly.  NULL: there are none */
+    void (*pause)(void *context, int begin); /* around each sleep of an exchange, in which other threads
+                                              * may look here.  NULL: there are none */
     void *aside_context;
+    int is_leaving;        /* has said goodbye itself */
+    int64_t last_words_ns; /* until when what it has said may take to get out, */
+    int64_t linger_ns;     /* and until when it hears the others */
+    struct ri_bootstrap *next_leaving; /* comm/family.c's */
 };
 
 struct ri_bootstrap_params {
@@ -47,7 +53,13 @@ struct ri_bootstrap_params {
  * out of range, or a number that is taken. */
 int ri_bootstrap_create(const struct ri_bootstrap_params *params, struct ri_bootstrap **bootstrap);
 
-/* Local: says goodbye, so that the others do not take it for a death.  NULL is a no-op. */
+/* Says goodbye.  stays: whether there is anything left to say or to pass on, for which it has then taken a
+ * turn of wait_ms at most; 0: it can be destroyed at once. */
+void ri_bootstrap_leave(struct ri_bootstrap *bootstrap);
+int ri_bootstrap_stays(struct ri_bootstrap *bootstrap, int wait_ms);
+
+/* Local: leaves if it has not yet, stays to the end, and frees.  The others do not take it for a death,
+ * because it has said goodbye.  NULL is a no-op. */
 void ri_bootstrap_destroy(struct ri_bootstrap *bootstrap);
 
 /* Flushes, waits at most wait_ms for something to come, and takes it. */

@@ -148,8 +148,27 @@ static int assemble(struct rondo_comm *comm, const struct start *start, int sett
     return err ? err : open_transport(comm, ops, start->deadline_ns);
 }
 
-static int create(const struct start *start, const rondo_config_t *config, int64_t begin_ns,
-                  rondo_comm_t *comm_p)
+/* Settings and family: its own, or those of parent. */
+static int prepare(struct rondo_comm *comm, const rondo_config_t *config, struct rondo_comm *parent)
+{
+    int err = parent ? ri_settings_copy(&comm->config, &parent->config) : ri_settings(&comm->config, config);
+
+    if (err || !parent)
+        return err ? err : ri_family_create(&comm->family);
+    comm->family = parent->family;
+    ri_family_hold(comm->family);
+    return 0;
+}
+
+static int join_family(struct rondo_comm *comm)
+{
+    int err = ri_comm_enter(comm);
+
+    return err ? err : ri_comm_leave(comm, ri_family_add(comm->family, comm));
+}
+
+static int create(const struct start *start, const rondo_config_t *config, struct rondo_comm *parent,
+                  int64_t begin_ns, rondo_comm_t *comm_p)
 {
     struct rondo_comm *comm = calloc(1, sizeof(*comm));
     struct start timed = *start;
@@ -157,12 +176,15 @@ static int create(const struct start *start, const rondo_config_t *config, int64
 
     if (!comm)
         return ri_error(RONDO_ERR_MEMORY, "no memory for a communicator");
-    ri_log_rank(start->rank);
+    if (!parent)
+        ri_log_rank(start->rank);
     comm->rank = start->rank;
     comm->size = start->size;
-    err = ri_settings(&comm->config, config);
+    err = prepare(comm, config, parent);
     timed.deadline_ns = begin_ns + comm->config.connect_timeout_ms * 1000000;
     err = assemble(comm, &timed, err);
+    if (!err)
+        err = join_family(comm);
     if (err) {
         ri_log(RI_LOG_INFO, "comm", "rank %d of %d: no communicator: %s", comm->rank, comm->size,
                rondo_last_error());
@@ -176,11 +198,40 @@ static int create(const struct start *start, const rondo_config_t *config, int64
     return 0;
 }
 
-rondo_status_t rondo_comm_create(const rondo_unique_id_t *id, int rank, int size,
-                                 const rondo_config_t *config, rondo_comm_t *comm)
+/* With an id; the arguments are good. */
+static int create_by_id(const rondo_unique_id_t *id, int rank, int size, const rondo_config_t *config,
+                        struct rondo_comm *parent, rondo_comm_t *comm)
 {
     struct ri_meeting meeting;
     struct start start = { .rank = rank, .size = size, .meeting = &meeting, .listen_fd = -1 };
+    int err = ri_unique_id_read(id, &meeting);
+
+    if (err)
+        return err;
+    if (rank == 0)
+        start.listen_fd = ri_unique_id_take_socket(meeting.token);
+    if (rank == 0 && size > 1 && start.listen_fd < 0)
+        return ri_error(RONDO_ERR_ID, "rank 0 must be in the process that called rondo_unique_id_get, and an "
+                        "id makes one communicator");
+    err = create(&start, config, parent, ri_now_ns(), comm);
+    if (start.listen_fd >= 0)
+        close(start.listen_fd);
+    return err;
+}
+
+int ri_comm_create_part(struct rondo_comm *parent, const rondo_unique_id_t *id, int rank, int size,
+                        rondo_comm_t *part)
+{
+    struct start alone = { .size = 1, .listen_fd = -1 };
+
+    if (size == 1)
+        return create(&alone, NULL, parent, ri_now_ns(), part);
+    return create_by_id(id, rank, size, NULL, parent, part);
+}
+
+rondo_status_t rondo_comm_create(const rondo_unique_id_t *id, int rank, int size,
+                                 const rondo_config_t *config, rondo_comm_t *comm)
+{
     int err;
 
     if (!id || !comm)
@@ -190,19 +241,7 @@ rondo_status_t rondo_comm_create(const rondo_unique_id_t *id, int rank, int size
     if (rank < 0 || rank >= size)
         return ri_error(RONDO_ERR_ARGUMENT, "rank is %d; with size %d give 0 to %d", rank, size, size - 1);
     err = ri_settings_check(config);
-    if (!err)
-        err = ri_unique_id_read(id, &meeting);
-    if (err)
-        return err;
-    if (rank == 0)
-        start.listen_fd = ri_unique_id_take_socket(meeting.token);
-    if (rank == 0 && size > 1 && start.listen_fd < 0)
-        return ri_error(RONDO_ERR_ID, "rank 0 must be in the process that called rondo_unique_id_get, and an "
-                        "id makes one communicator");
-    err = create(&start, config, ri_now_ns(), comm);
-    if (start.listen_fd >= 0)
-        close(start.listen_fd);
-    return err;
+    return err ? err : create_by_id(id, rank, size, config, NULL, comm);
 }
 
 rondo_status_t rondo_comm_create_env(const rondo_config_t *config, rondo_comm_t *comm)
@@ -232,7 +271,7 @@ rondo_status_t rondo_comm_create_env(const rondo_config_t *config, rondo_comm_t 
         if (start.listen_fd < 0)
             return start.listen_fd;
     }
-    return create(&start, config, begin_ns, comm);
+    return create(&start, config, NULL, begin_ns, comm);
 }
 
 /* ---- using and ending ---- */
@@ -260,28 +299,48 @@ rondo_status_t rondo_comm_query(rondo_comm_t comm, rondo_comm_info_t *info)
     return 0;
 }
 
-rondo_status_t rondo_comm_abort(rondo_comm_t comm)
+static void abort_comm(struct rondo_comm *comm)
 {
-    if (!comm)
-        return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
     if (comm->failed)
-        return 0;
+        return;
     comm->failed = RONDO_ERR_PEER;
     snprintf(comm->failure, sizeof(comm->failure), "this rank has called rondo_comm_abort");
     ri_log(RI_LOG_ERROR, "comm", "the communicator has failed: %s", comm->failure);
     ri_bootstrap_abort(comm->bootstrap, "it called rondo_comm_abort");
-    return 0;
+    ri_family_unwatch(comm->family, comm);
+    ri_family_wake(comm->family);
+}
+
+rondo_status_t rondo_comm_abort(rondo_comm_t comm)
+{
+    int err;
+
+    if (!comm)
+        return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
+    err = ri_comm_enter(comm);
+    if (err)
+        return err;
+    abort_comm(comm);
+    return ri_comm_leave(comm, 0);
 }
 
 void ri_comm_discard(struct rondo_comm *comm)
 {
-    if (comm->collectives && comm->release_collectives)
-        comm->release_collectives(comm->collectives);
-    if (comm->pool)
-        comm->release_pool(comm->pool);
+    if (comm->family) {
+        if (ri_comm_enter(comm)) {
+            ri_log(RI_LOG_ERROR, "comm", "a communicator is not destroyed: %s", rondo_last_error());
+            return;
+        }
+        if (comm->collectives && comm->release_collectives)
+            comm->release_collectives(comm->collectives);
+        if (comm->pool)
+            comm->release_pool(comm->pool);
+        ri_family_remove(comm->family, comm);
+        ri_comm_leave(comm, 0);
+    }
     if (comm->transport)
         comm->transport->ops->close(comm->transport);
-    ri_bootstrap_destroy(comm->bootstrap);
+    ri_family_drop(comm->family, comm->bootstrap);
     ri_config_release(&comm->config);
     free(comm->host);
     free(comm);

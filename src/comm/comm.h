@@ -2,19 +2,21 @@
 #ifndef RI_COMM_H
 #define RI_COMM_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <rondo/comm.h>
 
 #include "base/config.h"
+#include "comm/family.h"
 #include "transport/transport.h"
 
 struct ri_bootstrap;
 struct ri_collectives;
 struct ri_pool;
 
-/* Who we are.  One thread at a time. */
+/* Who we are.  What changes is read and written with the family's lock held; next_plan within a talk. */
 struct rondo_comm {
     int rank, size;
     int host_count, host_index, local_rank, local_size;
@@ -27,16 +29,31 @@ struct rondo_comm {
     void (*release_collectives)(struct ri_collectives *collectives); /* destroy calls it first */
     struct ri_pool *pool;              /* of plans' memory, made with the first plan */
     void (*release_pool)(struct ri_pool *pool); /* destroy calls it, after the collectives' */
+    struct ri_family *family;          /* with whom we are moved */
+    struct rondo_comm *sibling;        /* the next of the family */
     struct rondo_request *active;      /* api/request.c's: requests under way */
-    void (*advance)(struct rondo_comm *comm); /* api/request.c's: moves requests under way, and their
-                                               * messages; called while an agreement waits; NULL: none yet */
     int idle_rounds;                   /* how often in a row nothing could be done */
     int64_t idle_since_ns;             /* when the first of them was */
     uint32_t next_plan;                /* numbers plans for tags; equal on all ranks */
     int64_t next_look_ns;              /* when to look again whether peers live */
     int failed;                        /* first failure: all later calls return it */
     char failure[256];
+    int talk_depth;                    /* family.c's: talks begun and not ended */
+    pthread_t talker;
+    const char *talk;
 };
+
+/* For public calls: takes the lock (RONDO_ERR_BUSY: inside a kernel), and gives it back with status. */
+static inline int ri_comm_enter(const struct rondo_comm *comm)
+{
+    return ri_family_lock(comm->family);
+}
+
+static inline int ri_comm_leave(const struct rondo_comm *comm, int status)
+{
+    ri_family_unlock(comm->family);
+    return status;
+}
 
 /* bootstrap.c (tcp.c below it): control connections, a star with rank 0 in the middle.  Every wait ends at its deadline. */
 
@@ -52,10 +69,17 @@ int ri_bootstrap_poll(struct ri_bootstrap *bootstrap);
 /* Tells everyone that this rank gives up, and why.  Does not wait. */
 void ri_bootstrap_abort(struct ri_bootstrap *bootstrap, const char *reason);
 
-/* agree.c: are all ranks of one mind? */
+/* Rows of fields say what they need; the rest is 0. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+/* agree.c: are all ranks of one mind?  Agreements take the lock themselves, and give it to others, and
+ * move requests, while they wait. */
 struct ri_field {
     const char *name; /* as the caller knows it: "tokens" */
     int64_t value;
+    const char *const *names; /* names[value], for errors; NULL: it is a number */
+    int name_count;           /* values beyond are printed as numbers */
+    const char *text;         /* what is compared, in place of value; NULL: the value */
 };
 
 /* Compares the fields of all ranks.  local_status is what this rank's own checks said: when it or a
@@ -68,7 +92,19 @@ int ri_agree(struct rondo_comm *comm, const char *what, const struct ri_field *f
 int ri_agree_until(struct rondo_comm *comm, const char *what, const struct ri_field *fields, int count,
                    int local_status, int64_t deadline_ns);
 
-/* Moves messages, and every so often looks whether peers are alive.  Returns how much happened (0:
+/* Begins what takes several agreements or exchanges that no other thread's may come between; each good
+ * begin wants an end.  Refuses on a failed communicator. */
+int ri_comm_talk_begin(struct rondo_comm *comm, const char *what);
+static inline void ri_comm_talk_end(struct rondo_comm *comm)
+{
+    ri_family_talk_end(comm);
+}
+
+/* bytes of every rank to every rank, all [size][bytes], within the communicator's timeout.  An error
+ * fails the communicator. */
+int ri_comm_exchange(struct rondo_comm *comm, const char *what, const void *mine, size_t bytes, void *all);
+
+/* With the lock held, as the rest below.  Moves messages, and every so often looks whether peers are alive.  Returns how much happened (0:
  * nothing); negative: the communicator has failed.  idle_rounds: calls in a row that moved nothing.
  * rondo_comm_progress itself is api/request.c's, because it must move requests. */
 int ri_comm_progress(struct rondo_comm *comm, int idle_rounds);
@@ -78,13 +114,20 @@ int ri_comm_progress(struct rondo_comm *comm, int idle_rounds);
 int ri_comm_has_left(const struct rondo_comm *comm, int rank);
 
 /* What to do when nothing could be done: spin, yield or sleep on descriptors (bounded), by how often
- * this was called in a row. */
+ * this was called in a row.  Other threads get the lock meanwhile. */
 int ri_comm_idle(struct rondo_comm *comm, int idle_rounds);
+
+/* comm.c: makes a communicator of ranks of parent, with its settings, in its family.  id: as made by rank
+ * 0 of the new one; not read when size is 1. */
+int ri_comm_create_part(struct rondo_comm *parent, const rondo_unique_id_t *id, int rank, int size,
+                        rondo_comm_t *part);
 
 /* comm.c: frees a communicator, also a half-made one. */
 void ri_comm_discard(struct rondo_comm *comm);
 
 /* Marks the communicator failed (first failure wins), tells the others, returns status. */
 int ri_comm_fail(struct rondo_comm *comm, int status);
+/* The same without the lock held. */
+int ri_comm_give_up(struct rondo_comm *comm, int status);
 
 #endif

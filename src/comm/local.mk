@@ -9,6 +9,8 @@ librondo_core_la_SOURCES += \
 	src/comm/comm.h \
 	src/comm/env.c \
 	src/comm/env.h \
+	src/comm/family.c \
+	src/comm/family.h \
 	src/comm/form.c \
 	src/comm/leave.c \
 	src/comm/progress.c \

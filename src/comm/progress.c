@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -64,39 +63,60 @@ static int64_t sleep_ns(int64_t sleeps, int64_t most_ns)
     return ns < most_ns ? ns : most_ns;
 }
 
-static int sleep_a_little(struct rondo_comm *comm, int64_t sleeps)
+/* Readies all transports of the family for a sleep.  0: one has work; 1: go; 2: one cannot wake us. */
+static int arm_all(struct ri_family *family)
 {
-    struct ri_transport *transport = comm->transport;
-    int event_fd = transport->ops->event_fd(transport);
-    int control_fd = comm->bootstrap ? ri_bootstrap_fd(comm->bootstrap) : -1;
-    struct pollfd fds[2] = { { control_fd, POLLIN, 0 }, { event_fd, POLLIN, 0 } }; /* -1 is passed over */
-    int64_t ns = sleep_ns(sleeps, event_fd >= 0 ? SLEEP_MAX_NS : SLEEP_BLIND_NS);
-    struct timespec timeout = { 0, (long)ns };
-    int armed;
+    int ready = 1;
 
-    if (event_fd >= 0) {
-        armed = transport->ops->arm(transport);
+    for (struct rondo_comm *comm = ri_family_first(family); comm; comm = comm->sibling) {
+        struct ri_transport *transport = comm->transport;
+        int armed = 1;
+
+        if (comm->failed)
+            continue;
+        if (transport->ops->event_fd(transport) < 0)
+            ready = 2;
+        else
+            armed = transport->ops->arm(transport);
+        if (armed < 0)
+            ri_comm_fail(comm, armed);
         if (armed <= 0)
-            return armed < 0 ? ri_comm_fail(comm, armed) : 0;
+            return 0;
     }
-    ppoll(fds, 2, &timeout, NULL);
-    if (!fds[0].revents)
-        return 0;
-    comm->next_look_ns = 0;
-    return look_at_peers(comm);
+    return ready;
+}
+
+static void sleep_a_little(struct ri_family *family, int64_t sleeps)
+{
+    int ready = arm_all(family);
+
+    if (!ready) {
+        ri_family_hand_over(family);
+        return;
+    }
+    if (!ri_family_sleep(family, sleep_ns(sleeps, ready == 1 ? SLEEP_MAX_NS : SLEEP_BLIND_NS)))
+        return;
+    for (struct rondo_comm *comm = ri_family_first(family); comm; comm = comm->sibling) {
+        comm->next_look_ns = 0;
+        if (!comm->failed && comm->bootstrap)
+            look_at_peers(comm);
+    }
 }
 
 int ri_comm_idle(struct rondo_comm *comm, int idle_rounds)
 {
     if (comm->failed)
         return ri_error(comm->failed, "%s", comm->failure);
-    if (idle_rounds < comm->config.spin)
-        return 0;
-    if (comm->config.yield < 0 || idle_rounds < spins(comm)) {
+    if (idle_rounds < comm->config.spin) {
+        ri_family_hand_over(comm->family);
+    } else if (comm->config.yield < 0 || idle_rounds < spins(comm)) {
+        ri_family_unlock(comm->family);
         sched_yield();
-        return 0;
+        ri_family_relock(comm->family);
+    } else {
+        sleep_a_little(comm->family, idle_rounds - spins(comm));
     }
-    return sleep_a_little(comm, idle_rounds - spins(comm));
+    return comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0;
 }
 
 /* A transport often notices a death first, but the control connection knows whose it is. */
@@ -131,5 +151,14 @@ int ri_comm_fail(struct rondo_comm *comm, int status)
     is_told = comm->bootstrap && comm->bootstrap->is_told;
     ri_log(is_told ? RI_LOG_INFO : RI_LOG_ERROR, "comm", "the communicator has failed: %s", comm->failure);
     ri_bootstrap_abort(comm->bootstrap, comm->failure);
+    ri_family_unwatch(comm->family, comm);
+    ri_family_wake(comm->family);
     return ri_error(comm->failed, "%s", comm->failure);
+}
+
+int ri_comm_give_up(struct rondo_comm *comm, int status)
+{
+    if (ri_comm_enter(comm))
+        return status;
+    return ri_comm_leave(comm, ri_comm_fail(comm, status));
 }

@@ -70,3 +70,17 @@ int ri_settings(struct ri_config *config, const rondo_config_t *call)
         err = set_ms(&config->connect_timeout_ms, "connect_timeout_ms", over.connect_timeout_ms);
     return err;
 }
+
+int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
+{
+    int err;
+
+    *config = *from;
+    config->transport = config->host_id = config->interface = NULL;
+    err = set_text(&config->transport, from->transport);
+    if (!err)
+        err = set_text(&config->host_id, from->host_id);
+    if (!err)
+        err = set_text(&config->interface, from->interface);
+    return err;
+}

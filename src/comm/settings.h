@@ -16,4 +16,7 @@ int ri_settings_check(const rondo_config_t *config);
  * deadlines all the same, so that the other ranks can be told. */
 int ri_settings(struct ri_config *config, const rondo_config_t *call);
 
+/* Of a communicator that is there, for one that is made from it. */
+int ri_settings_copy(struct ri_config *config, const struct ri_config *from);
+
 #endif

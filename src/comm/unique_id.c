@@ -228,7 +228,7 @@ static void write_id(rondo_unique_id_t *id, const uint8_t *token, int port,
     ri_put(bytes + AT_CHECK, ri_fnv(RI_FNV_START, bytes, AT_CHECK), 8);
 }
 
-static int make_id(const char *interface, rondo_unique_id_t *id)
+int ri_unique_id_make(const char *interface, rondo_unique_id_t *id)
 {
     struct ri_endpoint endpoints[RI_ENDPOINTS_MAX];
     int count = find_addresses(interface, endpoints), fd, err;
@@ -265,7 +265,7 @@ rondo_status_t rondo_unique_id_get(rondo_unique_id_t *id)
     err = ri_config_load(&config);
     if (err)
         return err;
-    err = make_id(config.interface, id);
+    err = ri_unique_id_make(config.interface, id);
     ri_config_release(&config);
     return err;
 }

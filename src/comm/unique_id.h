@@ -16,6 +16,9 @@ struct ri_meeting {
     int listen_any; /* rank 0 listens at all its addresses */
 };
 
+/* Makes an id, and opens the port behind it.  interface: of the network; "": any. */
+int ri_unique_id_make(const char *interface, rondo_unique_id_t *id);
+
 /* Reads an id.  RONDO_ERR_ID: not one of ours, or damaged; any changed byte shows. */
 int ri_unique_id_read(const rondo_unique_id_t *id, struct ri_meeting *meeting);
 

@@ -143,7 +143,7 @@ static void one_aborts(struct group *group, int index)
     if (index == leaver) {
         assert_int_equal(rondo_comm_abort(it->comm), 0);
         assert_int_equal(rondo_comm_abort(it->comm), 0);
-        note(it, ri_comm_progress(it->comm, 0));
+        note(it, wait_for_nothing(it->comm, 1));
     } else {
         note(it, wait_for_nothing(it->comm, 10000));
     }
@@ -174,11 +174,11 @@ static void one_fails(struct group *group, int index)
     struct member *it = &group->members[index];
 
     if (index == 1)
-        note(it, ri_comm_fail(it->comm, ri_error(RONDO_ERR_KERNEL, "kernel 'x' returned 7 in step 3")));
+        note(it, ri_comm_give_up(it->comm, ri_error(RONDO_ERR_KERNEL, "kernel 'x' returned 7 in step 3")));
     else
         note(it, wait_for_nothing(it->comm, 10000));
     if (index == 1)
-        assert_int_equal(ri_comm_fail(it->comm, RONDO_ERR_TIMEOUT), RONDO_ERR_KERNEL);
+        assert_int_equal(ri_comm_give_up(it->comm, RONDO_ERR_TIMEOUT), RONDO_ERR_KERNEL);
 }
 
 static void a_failure_reaches_all_with_its_reason(void **state)
@@ -258,7 +258,7 @@ static void watch_one_leave(struct group *group, int index)
     int64_t end_ns = ri_now_ns() + 10000000000;
     int idle = 0, err = 0;
 
-    if (index == leaver)
+    if (index == leaver || ri_comm_enter(it->comm))
         return;
     while (!err && !ri_comm_has_left(it->comm, leaver) && ri_now_ns() < end_ns) {
         err = ri_comm_progress(it->comm, idle);
@@ -270,7 +270,7 @@ static void watch_one_leave(struct group *group, int index)
     if (!err && (ri_comm_has_left(it->comm, index) || ri_comm_has_left(it->comm, group->count) ||
                  ri_comm_has_left(it->comm, -1)))
         err = ri_error(RONDO_ERR_INTERNAL, "one is said to have left who has not");
-    note(it, err);
+    note(it, ri_comm_leave(it->comm, err));
 }
 
 static void a_leave_is_seen_by_all(void **state)
@@ -291,7 +291,7 @@ static void watch_all_leave(struct group *group, int index)
 {
     struct member *it = &group->members[index];
     int64_t end_ns = ri_now_ns() + 10000000000;
-    int left = 0, err = 0;
+    int left = 0, err = ri_comm_enter(it->comm);
 
     for (int idle = 0; index == 0 && !err && left < group->count - 1 && ri_now_ns() < end_ns; idle++) {
         err = ri_comm_progress(it->comm, idle);
@@ -303,7 +303,7 @@ static void watch_all_leave(struct group *group, int index)
     }
     if (index == 0 && !err && left < group->count - 1)
         err = ri_error(RONDO_ERR_TIMEOUT, "only %d ranks have left", left);
-    note(it, err);
+    note(it, ri_comm_leave(it->comm, err));
 }
 
 static void all_may_leave_at_once(void **state)
@@ -350,9 +350,9 @@ static void an_agreement_with_one_who_left_fails_at_once(void **state)
 static atomic_int advanced;
 
 /* As if rank 0 had a request under way, and rank 1 waited for it before it agrees. */
-static void move_for_rank_1(struct rondo_comm *comm)
+static void move_for_rank_1(struct ri_family *family)
 {
-    (void)comm;
+    (void)family;
     advanced++;
 }
 
@@ -362,7 +362,7 @@ static void agree_while_one_waits(struct group *group, int index)
     int64_t end_ns = ri_now_ns() + 10000000000;
 
     it->comm->active = index ? NULL : (struct rondo_request *)it; /* nobody looks into it */
-    it->comm->advance = move_for_rank_1;
+    ri_family_set_advance(it->comm->family, move_for_rank_1);
     while (index == 1 && advanced < 20 && ri_now_ns() < end_ns)
         sched_yield();
     note(it, ri_agree(it->comm, "a plan", NULL, 0, advanced < 20 && index ? RONDO_ERR_TIMEOUT : 0));
@@ -381,9 +381,9 @@ static void requests_move_while_ranks_agree(void **state)
     all_are_good(&group);
 }
 
-static void fail_aside(struct rondo_comm *comm)
+static void fail_aside(struct ri_family *family)
 {
-    ri_comm_fail(comm, ri_error(RONDO_ERR_KERNEL, "kernel 'x' returned 7"));
+    ri_comm_fail(ri_family_first(family), ri_error(RONDO_ERR_KERNEL, "kernel 'x' returned 7"));
 }
 
 static void fail_while_agreeing(struct group *group, int index)
@@ -391,7 +391,7 @@ static void fail_while_agreeing(struct group *group, int index)
     struct member *it = &group->members[index];
 
     it->comm->active = index == leaver ? (struct rondo_request *)it : NULL;
-    it->comm->advance = fail_aside;
+    ri_family_set_advance(it->comm->family, fail_aside);
     note(it, index == 2 ? wait_for_nothing(it->comm, 10000) : ri_agree(it->comm, "a plan", NULL, 0, 0));
     it->comm->active = NULL;
 }
