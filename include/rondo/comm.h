@@ -66,6 +66,22 @@ rondo_status_t rondo_comm_create(const rondo_unique_id_t *id, int rank, int size
  * of them: one rank. */
 rondo_status_t rondo_comm_create_env(const rondo_config_t *config, rondo_comm_t *comm);
 
+/* The color of ranks that are in no part. */
+#define RONDO_COLOR_NONE (-1)
+
+/* Cuts comm into parts.  Collective over comm, also for ranks that are in no part: ranks of equal color
+ * (0 or more) make one communicator; of a negative one none, and *part becomes NULL.  In it they are
+ * ordered by key, and by their rank in comm where keys are equal.
+ *
+ * A part is a communicator of its own: its ranks, transport, tags and failures.  It has comm's settings
+ * and hosts, lives as long as it is wanted, also beyond comm, and can be cut again.  An error on one rank
+ * is an error on every rank of comm, and then there is no part.  *part is untouched on failure. */
+rondo_status_t rondo_comm_split(rondo_comm_t comm, int color, int key, rondo_comm_t *part);
+
+/* The same for one part, of ranks[0 .. count) of comm in this order; *part becomes NULL on the others.
+ * Collective over comm, with one and the same list on every rank. */
+rondo_status_t rondo_comm_subset(rondo_comm_t comm, const int *ranks, int count, rondo_comm_t *part);
+
 rondo_status_t rondo_comm_query(rondo_comm_t comm, rondo_comm_info_t *info);
 
 /* Moves what can be moved, and runs pieces of kernels that are ready, without waiting.  For callers that

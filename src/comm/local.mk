@@ -16,6 +16,7 @@ librondo_core_la_SOURCES += \
 	src/comm/progress.c \
 	src/comm/settings.c \
 	src/comm/settings.h \
+	src/comm/split.c \
 	src/comm/tcp.c \
 	src/comm/tcp.h \
 	src/comm/unique_id.c \

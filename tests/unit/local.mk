@@ -55,6 +55,11 @@ tests_unit_test_agree_SOURCES = tests/unit/test_agree.c tests/group.h tests/help
 tests_unit_test_agree_CFLAGS = $(test_cflags)
 tests_unit_test_agree_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_split
+tests_unit_test_split_SOURCES = tests/unit/test_split.c tests/group.h tests/helper.h tests/threads.h
+tests_unit_test_split_CFLAGS = $(test_cflags)
+tests_unit_test_split_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_bootstrap
 tests_unit_test_bootstrap_SOURCES = tests/unit/test_bootstrap.c tests/unit/star.h tests/helper.h tests/threads.h
 tests_unit_test_bootstrap_CFLAGS = $(test_cflags)
