@@ -29,6 +29,8 @@ void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *r
  * Every run of a layout has the same step. */
 int ri_layout_runs(const struct rondo_layout *layout, int rank,
                    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX]);
+/* The most runs that any shard of a layout of this kind has. */
+int ri_layout_most_runs(const struct rondo_layout *layout);
 
 enum { RI_LAYOUT_TILES_MAX = RI_LAYOUT_RUNS_MAX * RI_LAYOUT_RUNS_MAX };
 

@@ -107,16 +107,22 @@ static void striped_owner(const struct rondo_layout *layout, int64_t position, i
 static const struct {
     int (*runs)(const struct rondo_layout *layout, int rank, struct ri_token_run *runs);
     void (*owner)(const struct rondo_layout *layout, int64_t position, int *rank, int64_t *index);
+    int most_runs;
 } maps[] = {
-    [RONDO_LAYOUT_CONTIGUOUS] = {contiguous_runs, contiguous_owner},
-    [RONDO_LAYOUT_ZIGZAG] = {zigzag_runs, zigzag_owner},
-    [RONDO_LAYOUT_STRIPED] = {striped_runs, striped_owner},
+    [RONDO_LAYOUT_CONTIGUOUS] = {contiguous_runs, contiguous_owner, 1},
+    [RONDO_LAYOUT_ZIGZAG] = {zigzag_runs, zigzag_owner, 2},
+    [RONDO_LAYOUT_STRIPED] = {striped_runs, striped_owner, 1},
 };
 
 int ri_layout_runs(const struct rondo_layout *layout, int rank,
                    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX])
 {
     return maps[layout->kind].runs(layout, rank, runs);
+}
+
+int ri_layout_most_runs(const struct rondo_layout *layout)
+{
+    return maps[layout->kind].most_runs;
 }
 
 void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *rank, int64_t *index)

@@ -58,7 +58,7 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
     plan->kernel = *params->kernel;
     plan->pool = params->pool;
     plan->max_in_flight = params->max_in_flight;
-    plan->max_tokens = largest_shard(params->layout);
+    plan->largest = plan->max_tokens = largest_shard(params->layout);
     plan->shape = (rondo_kernel_shape_t){
         .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,

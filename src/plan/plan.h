@@ -44,20 +44,24 @@ size_t ri_tensor_bytes(const rondo_attention_desc_t *desc, enum ri_tensor tensor
 rondo_tensor_t ri_tensor_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
                               int64_t tokens);
 
-/* The tensors of a bundle in the order in which they are sent; ends with RI_TENSORS. */
-const enum ri_tensor *ri_bundle_tensors(enum ri_pass_kind kind, enum ri_bundle bundle);
+/* The tensors of a bundle in the order in which they are sent; ends with RI_TENSORS.  needs_o: the
+ * kernel's backward takes O in place of delta. */
+const enum ri_tensor *ri_bundle_tensors(enum ri_pass_kind kind, enum ri_bundle bundle, int needs_o);
 
 /* ---- a pass of a plan: what all its runs have in common, made once (pass.c) ---- */
 
-/* A piece of work of one COMPUTE step: tiles[first_tile .. first_tile + tile_count). */
+/* A piece of work of one COMPUTE step: tiles[first_tile .. first_tile + tile_count), whose tokens are
+ * counted from the first that the operands name. */
 struct ri_piece {
     uint32_t first_tile, tile_count;
+    uint16_t q_block, k_block; /* which of the blocks of the query and the key operand */
     int64_t pairs;
 };
 
-/* One message of a transfer step: a tensor of the block that moves. */
+/* One message of a transfer step: a tensor of a block that moves. */
 struct ri_message {
     uint32_t number; /* counted between two ranks in one direction: equal at both ends */
+    uint16_t block;  /* which of the operand's blocks */
     uint8_t tensor;  /* enum ri_tensor */
 };
 
@@ -68,6 +72,7 @@ struct ri_pass {
     enum ri_pass_kind kind;
     struct ri_schedule *schedule; /* NULL: the plan has no such pass */
     size_t slots_bytes;           /* what our own slots of one run need, and delta */
+    uint32_t tile_room;           /* tiles and pieces that there is memory for */
     rondo_tile_t *tiles;          /* of all COMPUTE steps, cut to pieces */
     struct ri_piece *work;        /* pieces of step s: work[first_piece[s]] .. */
     uint32_t *first_piece;        /* [step_count + 1] */
@@ -99,7 +104,8 @@ struct ri_plan {
     rondo_attention_desc_t desc;     /* defaults filled in */
     rondo_kernel_t kernel;
     rondo_kernel_shape_t shape;
-    int64_t max_tokens;              /* of the largest shard */
+    int64_t max_tokens;              /* of the largest shard that may be bound */
+    int64_t largest;                 /* tokens of the largest shard of layout */
     struct ri_pass pass[RI_PASSES];
     struct ri_pool *pool;            /* the communicator's; NULL: made to be measured only */
     int max_in_flight;               /* starts of both passes together */
@@ -157,6 +163,38 @@ char *ri_plan_text(const struct ri_plan *plan);
 
 /* ---- between the files of this folder ---- */
 
+/* parts.c: tokens [first, first + count) of a block lie in a slot from token `at` on; each of the slot's
+ * rows (of a batch row, or a head of it) has `row` tokens. */
+struct ri_region {
+    int64_t first, count, at, row;
+};
+
+/* Token part t of any block is tokens [t * p, (t + 1) * p), cut off at the end of the block, where
+ * p = largest / token_parts, rounded up, and largest is the longest shard.  So parts of blocks of
+ * different lengths lie side by side in one slot; the last ones may be short, or empty. */
+int64_t ri_part_tokens(int64_t largest, int token_parts);
+/* Tokens that one of our own slots has room for. */
+int64_t ri_slot_tokens(const struct ri_schedule *s, uint32_t slot, int64_t largest);
+/* Of an operand of one block.  Slots of the caller, and all slots of a schedule that cuts no tokens, are
+ * packed; others have rows of the same length for every block. */
+struct ri_region ri_operand_region(const struct ri_plan *plan, const struct ri_schedule *s,
+                                   const struct ri_operand *operand);
+/* Block i of an operand's blocks alone. */
+struct ri_operand ri_operand_block(const struct ri_operand *operand, int i);
+/* data: the slot's tensor, or NULL, which stays NULL. */
+rondo_tensor_t ri_region_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
+                              const struct ri_region *region);
+
+/* The same as runs of bytes: one for each batch row, or for each head of it; none when it is empty. */
+struct ri_rows {
+    char *base;
+    size_t rows, row_bytes, row_stride;
+};
+struct ri_rows ri_region_rows(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
+                              const struct ri_region *region);
+/* RONDO_ERR_UNSUPPORTED when a plan cannot lay out what the schedule names. */
+int ri_parts_check(const struct ri_schedule *s);
+
 /* pass.c.  After a failure: release. */
 int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_kind kind,
                  ri_builder *build);
@@ -165,6 +203,11 @@ void ri_pass_release(struct ri_pass *pass);
 struct ri_need ri_plan_need(const struct ri_plan *plan);
 
 int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block);
+const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle bundle);
+
+/* pieces.c.  init allocates for every length that may be bound, and lists; list allocates nothing. */
+int ri_pieces_init(struct ri_pass *pass);
+int ri_pieces_list(struct ri_pass *pass);
 
 /* run.c.  After a failure: release. */
 int ri_run_init(struct ri_run *run, const struct ri_pass *pass);

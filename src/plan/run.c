@@ -7,11 +7,10 @@
 
 /* ---- memory of our own slots ---- */
 
-static size_t slot_tensor_bytes(const struct ri_plan *plan, enum ri_tensor tensor)
+/* Of a tensor of `tokens` tokens. */
+static size_t tensor_room(const struct ri_pass *pass, enum ri_tensor tensor, int64_t tokens)
 {
-    size_t bytes = ri_tensor_bytes(&plan->desc, tensor, plan->max_tokens);
-
-    return (bytes + 63) & ~(size_t)63;
+    return (ri_tensor_bytes(&pass->plan->desc, tensor, tokens) + 63) & ~(size_t)63;
 }
 
 size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory)
@@ -21,7 +20,7 @@ size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory
     if (pass->kind == RI_BACKWARD && !(pass->plan->kernel.flags & RONDO_KERNEL_NEEDS_O)) {
         if (run)
             run->delta = (float *)(void *)memory;
-        used += slot_tensor_bytes(pass->plan, RI_T_DELTA);
+        used += tensor_room(pass, RI_T_DELTA, pass->plan->max_tokens);
     }
     for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
         const struct ri_slot *slot = &pass->schedule->slots[i];
@@ -29,10 +28,10 @@ size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory
 
         if (!ri_slot_is_ours(slot))
             continue;
-        for (t = ri_bundle_tensors(pass->kind, slot->bundle); *t != RI_TENSORS; t++) {
+        for (t = ri_pass_tensors(pass, slot->bundle); *t != RI_TENSORS; t++) {
             if (run)
                 run->slots[i][*t] = memory + used;
-            used += slot_tensor_bytes(pass->plan, *t);
+            used += tensor_room(pass, *t, ri_slot_tokens(pass->schedule, i, pass->plan->max_tokens));
         }
     }
     return used;
@@ -59,7 +58,18 @@ uint64_t ri_run_tag(const struct ri_pass *pass, uint32_t number)
     return ri_message_tag((2 * pass->plan->number + pass->kind) % RI_TAG_COLLECTIVES, number, 0);
 }
 
-/* Gives every message its memory: a whole block's tensor is one packed run of bytes. */
+/* Rows without a gap are one run of bytes. */
+static void place_message(struct ri_xfer *xfer, const struct ri_rows *rows)
+{
+    int whole = rows->row_stride == rows->row_bytes;
+
+    xfer->base = rows->base;
+    xfer->rows = whole ? rows->rows > 0 : rows->rows;
+    xfer->row_bytes = whole ? rows->rows * rows->row_bytes : rows->row_bytes;
+    xfer->row_stride = whole ? xfer->row_bytes : rows->row_stride;
+}
+
+/* Gives every message its memory. */
 static void bind_messages(struct ri_run *run)
 {
     const struct ri_pass *pass = run->pass;
@@ -70,14 +80,13 @@ static void bind_messages(struct ri_run *run)
 
         for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++) {
             enum ri_tensor tensor = (enum ri_tensor)pass->messages[m].tensor;
-            int64_t tokens = ri_block_tokens(pass->plan, pass->schedule, operand->block);
-            struct ri_xfer *xfer = &run->xfers[m];
+            struct ri_operand block = ri_operand_block(operand, pass->messages[m].block);
+            struct ri_region region = ri_operand_region(pass->plan, pass->schedule, &block);
+            struct ri_rows rows = ri_region_rows(&pass->plan->desc, tensor,
+                                                 run->slots[block.slot][tensor], &region);
 
-            xfer->base = run->slots[operand->slot][tensor];
-            xfer->row_bytes = ri_tensor_bytes(&pass->plan->desc, tensor, tokens);
-            xfer->row_stride = xfer->row_bytes;
-            xfer->rows = xfer->row_bytes > 0;
-            xfer->tag = tag + pass->messages[m].number;
+            place_message(&run->xfers[m], &rows);
+            run->xfers[m].tag = tag + pass->messages[m].number;
         }
     }
 }

@@ -43,8 +43,9 @@ rondo_tensor_t ri_tensor_view(const rondo_attention_desc_t *desc, enum ri_tensor
     return view;
 }
 
-const enum ri_tensor *ri_bundle_tensors(enum ri_pass_kind kind, enum ri_bundle bundle)
+const enum ri_tensor *ri_bundle_tensors(enum ri_pass_kind kind, enum ri_bundle bundle, int needs_o)
 {
+    static const enum ri_tensor query_with_o[] = { RI_T_Q, RI_T_D_O, RI_T_LSE, RI_T_O, RI_TENSORS };
     static const enum ri_tensor lists[RI_PASSES][RI_BUNDLES][5] = {
         [RI_FORWARD] = {
             [RI_Q] = { RI_T_Q, RI_TENSORS },
@@ -66,5 +67,7 @@ const enum ri_tensor *ri_bundle_tensors(enum ri_pass_kind kind, enum ri_bundle b
         },
     };
 
+    if (needs_o && kind == RI_BACKWARD && bundle == RI_Q)
+        return query_with_o;
     return lists[kind][bundle];
 }

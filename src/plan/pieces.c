@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tiles of COMPUTE steps, cut into pieces of about a millisecond. */
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "plan/plan.h"
+
+/* A piece of work is at most about this many multiply-adds, so that messages are looked after every
+ * millisecond or so. */
+#define PIECE_MACS ((int64_t)8 << 20)
+#define PIECE_MIN_ROWS 32
+
+static int64_t macs_per_pair(const struct ri_plan *plan)
+{
+    return plan->desc.batch * plan->desc.q_heads * ((int64_t)plan->desc.qk_dim + plan->desc.v_dim);
+}
+
+static int64_t rows_per_piece(const struct ri_plan *plan, int64_t keys)
+{
+    int64_t rows = PIECE_MACS / (macs_per_pair(plan) * keys);
+
+    rows -= rows % PIECE_MIN_ROWS;
+    return rows > PIECE_MIN_ROWS ? rows : PIECE_MIN_ROWS;
+}
+
+/* ---- filling the lists ---- */
+
+struct cut {
+    struct ri_pass *pass;
+    uint32_t tile_count, piece_count;
+    uint16_t q_block, k_block; /* the pair of an operand's blocks whose tiles are being cut */
+    int64_t room;              /* multiply-adds that the last piece has left */
+};
+
+static int add_tile(struct cut *cut, const rondo_tile_t *tile)
+{
+    struct ri_pass *pass = cut->pass;
+    int64_t pairs = ri_tile_pairs(tile), macs = pairs * macs_per_pair(pass->plan);
+    int fits = macs <= cut->room && (pass->plan->kernel.flags & RONDO_KERNEL_MERGES);
+    struct ri_piece *piece;
+
+    if (cut->tile_count == pass->tile_room)
+        return ri_error(RONDO_ERR_INTERNAL, "schedule %s has more than the %u tiles there is room for",
+                        pass->schedule->name, pass->tile_room);
+    cut->room = (fits ? cut->room : PIECE_MACS) - macs;
+    if (!fits)
+        pass->work[cut->piece_count++] =
+            (struct ri_piece){ .first_tile = cut->tile_count, .q_block = cut->q_block,
+                               .k_block = cut->k_block };
+    piece = &pass->work[cut->piece_count - 1];
+    piece->tile_count++;
+    piece->pairs += pairs;
+    pass->tiles[cut->tile_count++] = *tile;
+    return 0;
+}
+
+/* Cuts off the part of a tile that lies in both regions, whose first tokens are then 0. */
+static int clip(const rondo_tile_t *tile, const struct ri_region *q, const struct ri_region *k,
+                rondo_tile_t *out)
+{
+    int64_t first = k->first > tile->k_first ? k->first - tile->k_first : 0;
+    int64_t end = k->first + k->count - tile->k_first;
+
+    *out = *tile;
+    if (end > tile->k_count)
+        end = tile->k_count;
+    if (end - first < tile->k_count && !ri_tile_keys(out, first, end - first, out))
+        return 0;
+    first = q->first > out->q_first ? q->first - out->q_first : 0;
+    end = q->first + q->count - out->q_first;
+    if (end > out->q_count)
+        end = out->q_count;
+    if (end - first < out->q_count && !ri_tile_queries(out, first, end - first, out))
+        return 0;
+    out->q_first -= q->first;
+    out->k_first -= k->first;
+    return 1;
+}
+
+/* Large tiles are cut by queries, small ones put together, up to one kernel call's worth. */
+static int cut_tile(struct cut *cut, const rondo_tile_t *tile)
+{
+    int64_t rows = rows_per_piece(cut->pass->plan, tile->k_count);
+    int err = 0;
+
+    for (int64_t first = 0; !err && first < tile->q_count; first += rows) {
+        int64_t n = tile->q_count - first < rows ? tile->q_count - first : rows;
+        rondo_tile_t part;
+
+        if (ri_tile_queries(tile, first, n, &part))
+            err = add_tile(cut, &part);
+    }
+    return err;
+}
+
+static int cut_block_pair(struct cut *cut, const struct ri_operand *query, const struct ri_operand *key)
+{
+    const struct ri_plan *plan = cut->pass->plan;
+    const struct ri_schedule *s = cut->pass->schedule;
+    struct ri_region q = ri_operand_region(plan, s, query), k = ri_operand_region(plan, s, key);
+    rondo_tile_t tiles[RI_LAYOUT_TILES_MAX], part;
+    int count = ri_layout_tiles(&plan->layout, plan->desc.mask, s->owner[query->block],
+                                s->owner[key->block], tiles, RI_LAYOUT_TILES_MAX);
+    int err = 0;
+
+    cut->room = 0;
+    for (int i = 0; !err && i < count; i++)
+        if (clip(&tiles[i], &q, &k, &part))
+            err = cut_tile(cut, &part);
+    return err;
+}
+
+static int cut_step(struct cut *cut, const struct ri_step *step)
+{
+    int err = 0;
+
+    for (int q = 0; !err && q < step->from[0].blocks; q++) {
+        for (int k = 0; !err && k < step->from[1].blocks; k++) {
+            struct ri_operand query = ri_operand_block(&step->from[0], q);
+            struct ri_operand key = ri_operand_block(&step->from[1], k);
+
+            cut->q_block = (uint16_t)q;
+            cut->k_block = (uint16_t)k;
+            err = cut_block_pair(cut, &query, &key);
+        }
+    }
+    return err;
+}
+
+int ri_pieces_list(struct ri_pass *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+    struct cut cut = { .pass = pass };
+
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        const struct ri_step *step = &s->steps[i];
+        int err = 0;
+
+        pass->first_piece[i] = cut.piece_count;
+        if (step->op == RI_COMPUTE)
+            err = cut_step(&cut, step);
+        if (err)
+            return err;
+        pass->pieces[i] = cut.piece_count - pass->first_piece[i];
+        if (pass->pieces[i] == 0) /* COPY, MERGE, and a COMPUTE that only empties its target */
+            pass->pieces[i] = !ri_step_moves(step);
+    }
+    pass->first_piece[s->step_count] = cut.piece_count;
+    return 0;
+}
+
+/* ---- how long they may become ---- */
+
+/* The most tiles that a COMPUTE step has at any length that may be bound, which are no more tokens than
+ * now.  Let the query operand have Q tokens now, the key operand K, and a shard R runs of affine
+ * positions (two in zigzag).  With fewer tokens no shard, part or run has more, by the formulas of
+ * layouts and parts.  A tile lies in one run of either side, so a key run meets query runs of together at
+ * most Q tokens; rows_per_piece falls with the keys, so none of its tiles is cut in smaller pieces than
+ * R_K = rows_per_piece(K); and R numbers of sum Q, each divided by R_K and rounded up, make at most
+ * Q / R_K, rounded up, and R - 1 more.  There are R key runs. */
+static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *step)
+{
+    const struct ri_plan *plan = pass->plan;
+    int64_t part = ri_part_tokens(plan->max_tokens, pass->schedule->token_parts);
+    int64_t runs = ri_layout_most_runs(&plan->layout), rows, tokens[2];
+
+    for (int i = 0; i < 2; i++) {
+        tokens[i] = step->from[i].parts * part;
+        if (tokens[i] > plan->max_tokens)
+            tokens[i] = plan->max_tokens;
+    }
+    rows = rows_per_piece(plan, tokens[1]);
+    return (uint64_t)step->from[0].blocks * step->from[1].blocks *
+           (uint64_t)(runs * ((tokens[0] + rows - 1) / rows + runs - 1));
+}
+
+int ri_pieces_init(struct ri_pass *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+    size_t steps = (size_t)s->step_count + 1;
+    uint64_t room = 0;
+
+    for (uint32_t i = 0; i < s->step_count; i++)
+        if (s->steps[i].op == RI_COMPUTE)
+            room += most_tiles(pass, &s->steps[i]);
+    if (room >= UINT32_MAX)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "schedule %s would have %llu tiles; use more ranks or "
+                        "fewer tokens", s->name, (unsigned long long)room);
+    pass->tile_room = (uint32_t)room;
+    pass->first_piece = calloc(steps, sizeof(uint32_t));
+    pass->pieces = calloc(steps, sizeof(uint32_t));
+    pass->tiles = calloc(room + 1, sizeof(*pass->tiles));
+    pass->work = calloc(room + 1, sizeof(*pass->work)); /* no piece is without a tile */
+    if (!pass->first_piece || !pass->pieces || !pass->tiles || !pass->work)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %llu tiles", (unsigned long long)room);
+    return ri_pieces_list(pass);
+}
