@@ -31,6 +31,7 @@ dist_man_MANS += \
 	man/man3/rondo_layout_unshard.3 \
 	man/man3/rondo_plan_describe.3 \
 	man/man3/rondo_plan_destroy.3 \
+	man/man3/rondo_plan_memory.3 \
 	man/man3/rondo_plan_stats.3 \
 	man/man3/rondo_strerror.3 \
 	man/man3/rondo_test.3 \

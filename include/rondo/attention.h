@@ -83,9 +83,25 @@ typedef struct rondo_plan_stats {
     double exposed_seconds;            /* some transfer was under way and no step computed, the time that
                                         * the caller spends outside Rondo included.  All three: of each
                                         * start by itself, so starts that overlap add up */
+    size_t pool_bytes, scratch_bytes;  /* what the communicator holds now for all its plans, and */
+    size_t table_bytes;                /* what this plan has of its own: see rondo_plan_memory_t */
 } rondo_plan_stats_t;
 
-#define RONDO_PLAN_STATS_INIT { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0 }
+#define RONDO_PLAN_STATS_INIT                                                                      \
+    { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0, 0, 0, 0 }
+
+/* What a plan needs on this rank, beside the caller's tensors.  All plans of a communicator share pool and
+ * scratch: it holds the largest max_in_flight of any plan times the largest start of any, and the
+ * largest scratch. */
+typedef struct rondo_plan_memory {
+    size_t struct_bytes;
+    size_t start_bytes[2]; /* blocks of one start under way: 0 forward, 1 backward (0: has none) */
+    size_t pool_bytes;     /* max_in_flight times the larger of them */
+    size_t scratch_bytes;  /* the kernel's workspace, and partial results when it does not merge */
+    size_t table_bytes;    /* of the plan alone: steps, tiles, messages of each run; about */
+} rondo_plan_memory_t;
+
+#define RONDO_PLAN_MEMORY_INIT { sizeof(rondo_plan_memory_t), { 0, 0 }, 0, 0, 0 }
 
 /* Collective over comm: all ranks call it in the same order, with equal layout, desc and options; a
  * difference, or an argument refused on one rank, is an error on every rank; only kernels
@@ -93,6 +109,12 @@ typedef struct rondo_plan_stats {
 rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
                                     const rondo_attention_desc_t *desc,
                                     const rondo_plan_options_t *options, rondo_plan_t *plan);
+
+/* Local: what a plan made of these arguments would need here, before it is made.  Takes memory for the
+ * time of the call, for tables, but none for blocks or scratch. */
+rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
+                                 const rondo_attention_desc_t *desc,
+                                 const rondo_plan_options_t *options, rondo_plan_memory_t *memory);
 
 /* Starts one forward or backward and returns at once.  A start is under way until test or wait takes its
  * request.  Of one plan, forward and backward together, max_in_flight may be under way; of all plans of

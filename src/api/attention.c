@@ -6,19 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/plan.h"
 #include "api/request.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "plan/plan.h"
 
 /* Far below the starts of a pass that messages can tell apart. */
 enum { MAX_IN_FLIGHT = 1024 };
-
-struct rondo_plan {
-    struct rondo_comm *comm;
-    struct ri_plan *plan;
-    struct rondo_request *requests; /* [plan->max_in_flight] */
-};
 
 /* ---- making a plan ---- */
 
@@ -276,6 +270,34 @@ void rondo_plan_destroy(rondo_plan_t plan)
     free(plan->requests);
     free(plan);
     ri_comm_leave(comm, 0);
+}
+
+rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
+                                 const rondo_attention_desc_t *desc,
+                                 const rondo_plan_options_t *options, rondo_plan_memory_t *memory)
+{
+    struct wish wish = { .desc = RONDO_ATTENTION_DESC_INIT };
+    struct ri_plan_params params;
+    struct ri_plan *plan;
+    int err;
+
+    if (!comm)
+        return ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
+    if (!memory)
+        return ri_error(RONDO_ERR_ARGUMENT, "memory is NULL");
+    if (memory->struct_bytes != sizeof(*memory))
+        return ri_error(RONDO_ERR_ARGUMENT, "memory.struct_bytes is %zu, not %zu: "
+                        "start from RONDO_PLAN_MEMORY_INIT", memory->struct_bytes, sizeof(*memory));
+    err = check_wish(comm, layout, desc, options, &wish);
+    if (err)
+        return err;
+    params = params_of(comm, layout, &wish, NULL);
+    err = ri_plan_create(&params, &plan);
+    if (err)
+        return err;
+    ri_plan_memory(plan, memory);
+    ri_plan_destroy(plan);
+    return 0;
 }
 
 /* ---- running it ---- */

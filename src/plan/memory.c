@@ -26,3 +26,52 @@ struct ri_need ri_plan_need(const struct ri_plan *plan)
     }
     return need;
 }
+
+/* ---- tables ---- */
+
+static size_t schedule_bytes(const struct ri_schedule *s)
+{
+    return sizeof(*s) + (size_t)(s->blocks + s->ranks) * sizeof(int32_t) +
+           s->slot_count * sizeof(*s->slots) + s->step_count * sizeof(*s->steps) +
+           s->dep_count * sizeof(*s->deps);
+}
+
+static size_t pass_bytes(const struct ri_pass *pass)
+{
+    size_t steps = pass->schedule->step_count;
+    uint32_t work = pass->first_piece[steps], tiles = 0;
+
+    if (work > 0)
+        tiles = pass->work[work - 1].first_tile + pass->work[work - 1].tile_count;
+    return schedule_bytes(pass->schedule) + tiles * sizeof(*pass->tiles) + work * sizeof(*pass->work) +
+           3 * steps * sizeof(uint32_t) + pass->first_message[steps] * sizeof(*pass->messages);
+}
+
+/* Of the engine: a few counters a step, and who waits for whom. */
+static size_t run_bytes(const struct ri_pass *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+
+    return sizeof(struct ri_run) + s->slot_count * RI_TENSORS * sizeof(void *) +
+           pass->first_message[s->step_count] * sizeof(struct ri_xfer) +
+           (5 * (size_t)s->step_count + s->dep_count) * sizeof(uint32_t);
+}
+
+void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory)
+{
+    struct ri_need need = ri_plan_need(plan);
+
+    *memory = (rondo_plan_memory_t)RONDO_PLAN_MEMORY_INIT;
+    memory->pool_bytes = (size_t)need.arenas * need.arena_bytes;
+    for (int i = 0; i < RI_SCRATCH_USES; i++)
+        memory->scratch_bytes += need.scratch_bytes[i];
+    memory->table_bytes = sizeof(*plan);
+    for (int i = 0; i < RI_PASSES; i++) {
+        const struct ri_pass *pass = &plan->pass[i];
+
+        if (!pass->schedule)
+            continue;
+        memory->start_bytes[i] = pass->slots_bytes;
+        memory->table_bytes += pass_bytes(pass) + (size_t)plan->max_in_flight * run_bytes(pass);
+    }
+}

@@ -204,7 +204,13 @@ static void add_run_stats(const struct ri_run *run, rondo_plan_stats_t *stats)
 
 void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats)
 {
+    rondo_plan_memory_t memory;
+
+    ri_plan_memory(plan, &memory);
     *stats = (rondo_plan_stats_t)RONDO_PLAN_STATS_INIT;
+    stats->pool_bytes = ri_pool_arenas_bytes(plan->pool);
+    stats->scratch_bytes = ri_pool_scratch_bytes(plan->pool);
+    stats->table_bytes = memory.table_bytes;
     stats->forwards = plan->calls[RI_FORWARD];
     stats->backwards = plan->calls[RI_BACKWARD];
     for (int i = 0; i < RI_PASSES; i++)
@@ -215,6 +221,7 @@ void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats)
 static void print_head(FILE *out, const struct ri_plan *plan)
 {
     const rondo_attention_desc_t *d = &plan->desc;
+    rondo_plan_memory_t memory;
 
     for (int i = 0; i < RI_PASSES; i++)
         if (plan->pass[i].schedule)
@@ -222,6 +229,9 @@ static void print_head(FILE *out, const struct ri_plan *plan)
                     pass_names[i], plan->pass[i].schedule->name,
                     plan->pass[i].schedule->step_count, plan->pass[i].schedule->turns,
                     plan->pass[i].slots_bytes);
+    ri_plan_memory(plan, &memory);
+    fprintf(out, "memory: %d in flight at most, %zu bytes of the pool, %zu of scratch, %zu of tables\n",
+            plan->max_in_flight, memory.pool_bytes, memory.scratch_bytes, memory.table_bytes);
     fprintf(out, "layout: %s, %lld tokens over %d ranks, %lld on rank %d\n",
             rondo_layout_kind_name(plan->layout.kind), (long long)plan->layout.tokens,
             plan->place.ranks, (long long)ri_layout_tokens(&plan->layout, plan->place.rank),

@@ -156,6 +156,10 @@ int ri_plan_start_forward(struct ri_run *run, const rondo_attention_fwd_t *tenso
 int ri_plan_start_backward(struct ri_run *run, const rondo_attention_bwd_t *tensors, void *stream);
 void ri_plan_give(struct ri_run *run);
 
+/* What it needs; also of a plan that was made to be measured only. */
+void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory);
+
+/* The plan has a pool. */
 void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats);
 
 /* The plan in words; malloc'd, NULL when out of memory. */

@@ -50,6 +50,20 @@ tests_api_test_plan_SOURCES = tests/api/test_plan.c $(api_shard)
 tests_api_test_plan_CFLAGS = $(test_cflags)
 tests_api_test_plan_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_inflight
+tests_api_test_inflight_SOURCES = tests/api/test_inflight.c tests/api/allocations.c tests/api/allocations.h \
+	$(api_shard)
+tests_api_test_inflight_CFLAGS = $(test_cflags)
+tests_api_test_inflight_LDFLAGS = -Wl,--wrap=aligned_alloc
+tests_api_test_inflight_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_memory
+tests_api_test_memory_SOURCES = tests/api/test_memory.c tests/api/allocations.c tests/api/allocations.h \
+	$(api_shard)
+tests_api_test_memory_CFLAGS = $(test_cflags)
+tests_api_test_memory_LDFLAGS = -Wl,--wrap=aligned_alloc
+tests_api_test_memory_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_leave
 tests_api_test_leave_SOURCES = tests/api/test_leave.c $(api_shard)
 tests_api_test_leave_CFLAGS = $(test_cflags)

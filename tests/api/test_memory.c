@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rondo_plan_memory says is what making the plan allocates. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "tests/api/allocations.h"
+#include "tests/api/shard.h"
+
+enum { MAX_RANKS = 4 };
+
+struct test {
+    struct meeting meeting;
+    struct problem problem;
+    rondo_plan_options_t options;
+};
+
+/* Every tile gives a partial result, which the plan merges. */
+static const rondo_kernel_t *partial_kernel(void)
+{
+    static rondo_kernel_t kernel;
+    const rondo_kernel_t *reference = rondo_kernel_find("reference");
+
+    kernel = *reference;
+    kernel.name = "partial";
+    kernel.flags &= ~(unsigned)RONDO_KERNEL_MERGES;
+    return &kernel;
+}
+
+static void run(int ranks, const struct problem *shape, const rondo_plan_options_t *options,
+                int (*body)(int, int, void *))
+{
+    struct test *t = shared_memory(sizeof(*t));
+
+    t->problem = *shape;
+    t->options = *options;
+    problem_init(&t->problem, (uint64_t)ranks);
+    assert_int_equal(run_ranks(ranks, 0, 60, body, t), 0);
+    problem_release(&t->problem);
+}
+
+static const struct problem shape = { .batch = 2, .tokens = 11, .causal = 1, .q_heads = 4, .kv_heads = 2,
+                                      .qk_dim = 8, .v_dim = 4 };
+
+static int memory_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
+    rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT;
+    rondo_plan_stats_t stats = RONDO_PLAN_STATS_INIT;
+    rondo_plan_t plan = NULL;
+    size_t before = aligned_bytes(), larger, made;
+    int bad = expect(!rondo_plan_memory(comm, layout, &desc, &t->options, &memory), "%s", rondo_last_error());
+
+    bad += expect(aligned_bytes() == before, "asking takes memory");
+    bad += expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &plan), "%s", rondo_last_error());
+    made = aligned_bytes() - before;
+    bad += expect(made == memory.pool_bytes + memory.scratch_bytes, "a plan takes %zu bytes, not %zu and %zu",
+                  made, memory.pool_bytes, memory.scratch_bytes);
+    larger = memory.start_bytes[memory.start_bytes[1] > memory.start_bytes[0]];
+    bad += expect(memory.pool_bytes == larger * (size_t)t->options.max_in_flight, "the pool is of %zu bytes",
+                  memory.pool_bytes);
+    bad += expect((memory.start_bytes[1] > 0) == !t->options.backward, "backward takes %zu bytes",
+                  memory.start_bytes[1]);
+    bad += expect(!rondo_plan_stats(plan, &stats), "stats: %s", rondo_last_error());
+    bad += expect(stats.pool_bytes == memory.pool_bytes && stats.scratch_bytes == memory.scratch_bytes &&
+                      stats.table_bytes == memory.table_bytes && stats.table_bytes > 0,
+                  "a made plan says %zu, %zu, %zu", stats.pool_bytes, stats.scratch_bytes, stats.table_bytes);
+    rondo_plan_destroy(plan);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void memory_is_what_a_plan_takes(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+
+    (void)state;
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
+        for (int in_flight = 1; in_flight <= 5; in_flight += 2)
+            for (int partial = 0; partial < 2; partial++)
+                for (int inference = 0; inference < 2; inference++) {
+                    options.max_in_flight = in_flight;
+                    options.kernel = partial ? partial_kernel() : NULL;
+                    options.backward = inference ? "none" : NULL;
+                    run(ranks, &shape, &options, memory_body);
+                }
+}
+
+/* A rank holds 64 bytes of each of K and V in a block, and a forward over ranks keeps two blocks that are
+ * not its own: the one it reads, and the one that comes.  Of a backward: delta, and dK and dV under way. */
+static int formula_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_CONTIGUOUS, t->problem.tokens, ranks);
+    rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT;
+    int bad = expect(!rondo_plan_memory(comm, layout, &desc, &t->options, &memory), "%s", rondo_last_error());
+
+    bad += expect(memory.start_bytes[0] == 2 * 128, "forward takes %zu bytes", memory.start_bytes[0]);
+    bad += expect(memory.start_bytes[1] > 2 * 128 + 64 && memory.start_bytes[1] % 64 == 0,
+                  "backward takes %zu bytes", memory.start_bytes[1]);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void a_ring_keeps_two_blocks(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+
+    (void)state;
+    options.schedule = "ring";
+    for (int ranks = 3; ranks <= MAX_RANKS; ranks++) {
+        struct problem p = { .batch = 1, .tokens = 4 * ranks, .causal = 0, .q_heads = 1, .kv_heads = 1,
+                             .qk_dim = 4, .v_dim = 4 };
+
+        run(ranks, &p, &options, formula_body);
+    }
+}
+
+static int memory_refuses_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
+    rondo_layout_t other = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks + 1);
+    rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT, small = RONDO_PLAN_MEMORY_INIT;
+    int bad = expect_error(rondo_plan_memory(NULL, layout, &desc, NULL, &memory), RONDO_ERR_ARGUMENT,
+                           "comm is NULL", NULL, "comm");
+
+    memory.pool_bytes = 4711;
+    small.struct_bytes = 8;
+    bad += expect_error(rondo_plan_memory(comm, NULL, &desc, NULL, &memory), RONDO_ERR_ARGUMENT, "layout is NULL",
+                        NULL, "layout");
+    bad += expect_error(rondo_plan_memory(comm, other, &desc, NULL, &memory), RONDO_ERR_ARGUMENT,
+                        "layout is for 3 ranks", NULL, "layout of other ranks");
+    bad += expect_error(rondo_plan_memory(comm, layout, NULL, NULL, &memory), RONDO_ERR_ARGUMENT, "desc is NULL",
+                        NULL, "desc");
+    bad += expect_error(rondo_plan_memory(comm, layout, &desc, NULL, NULL), RONDO_ERR_ARGUMENT, "memory is NULL",
+                        NULL, "memory");
+    bad += expect_error(rondo_plan_memory(comm, layout, &desc, NULL, &small), RONDO_ERR_ARGUMENT,
+                        "memory.struct_bytes is 8", NULL, "size");
+    options.max_in_flight = -4;
+    bad += expect_error(rondo_plan_memory(comm, layout, &desc, &options, &memory), RONDO_ERR_ARGUMENT,
+                        "max_in_flight is -4", NULL, "max_in_flight");
+    desc.q_heads = 5;
+    bad += expect_error(rondo_plan_memory(comm, layout, &desc, NULL, &memory), RONDO_ERR_ARGUMENT, "q_heads is 5",
+                        NULL, "q_heads");
+    bad += expect(memory.pool_bytes == 4711, "a refused call wrote");
+    rondo_layout_destroy(layout);
+    rondo_layout_destroy(other);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void memory_refuses_each_argument(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+
+    (void)state;
+    run(2, &shape, &options, memory_refuses_body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_what_a_plan_takes),
+        cmocka_unit_test(a_ring_keeps_two_blocks),
+        cmocka_unit_test(memory_refuses_each_argument),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
