@@ -33,6 +33,11 @@ dist_man_MANS += \
 	man/man3/rondo_plan_destroy.3 \
 	man/man3/rondo_plan_memory.3 \
 	man/man3/rondo_plan_stats.3 \
+	man/man3/rondo_saved_create.3 \
+	man/man3/rondo_saved_destroy.3 \
+	man/man3/rondo_saved_lse.3 \
+	man/man3/rondo_saved_o.3 \
+	man/man3/rondo_saved_restore.3 \
 	man/man3/rondo_strerror.3 \
 	man/man3/rondo_test.3 \
 	man/man3/rondo_unique_id_get.3 \

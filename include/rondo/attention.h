@@ -136,6 +136,25 @@ rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats);
  * wait for it.  Its handle is invalid afterwards.  NULL is a no-op. */
 void rondo_plan_destroy(rondo_plan_t plan);
 
+/* What a backward needs of its forward, in one handle: a convenience.  o and lse are memory of the handle;
+ * q, k and v stay the caller's and are only remembered.  All calls are local, allocate and free in the
+ * calling thread alone, and may be made in any thread; one handle in one thread at a time.
+ *
+ * create: before the forward.  tensors has q, k and v; o and lse are set, zeroed, shapes as above (NULL on
+ * a rank without tokens).  The handle outlives plan and request, but not a forward that is under way. */
+rondo_status_t rondo_saved_create(rondo_plan_t plan, rondo_attention_fwd_t *tensors,
+                                  rondo_saved_t *saved);
+
+/* Before the backward: sets q, k, v, o and lse of tensors; d_o, dq, dk and dv are left alone. */
+rondo_status_t rondo_saved_restore(rondo_saved_t saved, rondo_attention_bwd_t *tensors);
+
+/* The handle's memory, NULL of a NULL handle; the caller may read and write it, to offload it for one. */
+void *rondo_saved_o(rondo_saved_t saved);
+float *rondo_saved_lse(rondo_saved_t saved);
+
+/* NULL is a no-op. */
+void rondo_saved_destroy(rondo_saved_t saved);
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

@@ -27,5 +27,6 @@ typedef struct rondo_comm *rondo_comm_t;
 typedef struct rondo_layout *rondo_layout_t;
 typedef struct rondo_plan *rondo_plan_t;
 typedef struct rondo_request *rondo_request_t;
+typedef struct rondo_saved *rondo_saved_t;
 
 #endif

@@ -64,6 +64,11 @@ tests_api_test_memory_CFLAGS = $(test_cflags)
 tests_api_test_memory_LDFLAGS = -Wl,--wrap=aligned_alloc
 tests_api_test_memory_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_saved
+tests_api_test_saved_SOURCES = tests/api/test_saved.c $(api_shard)
+tests_api_test_saved_CFLAGS = $(test_cflags)
+tests_api_test_saved_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_leave
 tests_api_test_leave_SOURCES = tests/api/test_leave.c $(api_shard)
 tests_api_test_leave_CFLAGS = $(test_cflags)
