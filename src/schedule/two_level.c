@@ -15,7 +15,8 @@
  *     5  sums of step 2
  *
  * Without sums there are no turns for them, with one host none for host transfers: then it is the
- * flat ring.  A smaller host leaves its last turns empty. */
+ * flat ring.  A smaller host leaves its last turns empty.  After the last round the totals have a
+ * turn across, whole, for there is nothing to spread them over, and one to their owners. */
 
 static int has_sums(const struct ri_two_level *ring)
 {
@@ -217,7 +218,7 @@ static struct ri_operand sum_at(const struct ri_two_level *ring, const struct st
     else if (ring->hosts->count > 1 && stop->step == our_size(ring) - 1 && !joins_total(ring, stop))
         slot = in_row(ring, ring->totals, stop->round % 2, k);
     else
-        slot = in_row(ring, ring->made, stop->step % 2, k);
+        slot = in_row(ring, ring->made, (stop->step + 1) % 2, k);
     return lies(ring, home, slot, stop, k, -1);
 }
 
@@ -384,8 +385,8 @@ int ri_two_level(struct ri_schedule *s, const struct ri_two_level *ring, int tur
         append_round(s, ring, round, turn);
     if (!has_sums(ring))
         return turn;
-    for (int chunk = 0; hosts > 1 && chunk < ring->chunks; chunk++, turn++)
-        totals_to_next_host(s, ring, hosts - 1, chunk, turn);
+    if (hosts > 1)
+        totals_to_next_host(s, ring, hosts - 1, -1, turn++);
     append_way_home(s, ring, turn);
     return turn + (ring->hosts->largest > 1);
 }
