@@ -28,6 +28,26 @@ static void direct_forward_is_proved(void **state)
     }
 }
 
+/* Three hosts, ranks dealt out to them. */
+static void direct_is_proved_over_hosts(void **state)
+{
+    ri_builder *const builders[] = {ri_build_direct_forward, ri_build_direct_kv_grad,
+                                    ri_build_direct_q_grad};
+    int32_t host[MOST_RANKS];
+
+    for (int r = 0; r < MOST_RANKS; r++)
+        host[r] = r % 3;
+    for (int size = 2; size <= MOST_RANKS; size++) {
+        for (int i = 0; i < 3; i++) {
+            struct ranks all;
+
+            ranks_build(&all, builders[i], size, host, 0);
+            ranks_accept(&all, RI_GOAL_ATTENTION);
+            ranks_release(&all);
+        }
+    }
+}
+
 static void gradients_are_proved(ri_builder *build, enum ri_bundle visitor, enum ri_bundle sum)
 {
     for (int size = 1; size <= MOST_RANKS; size++) {
@@ -115,6 +135,7 @@ int main(void)
         cmocka_unit_test(direct_forward_is_proved),
         cmocka_unit_test(direct_kv_grad_is_proved),
         cmocka_unit_test(direct_q_grad_is_proved),
+        cmocka_unit_test(direct_is_proved_over_hosts),
         cmocka_unit_test(a_block_comes_from_its_owner_and_its_sum_returns),
         cmocka_unit_test(takes_any_landing_from_two),
         cmocka_unit_test(refuses_one_landing),

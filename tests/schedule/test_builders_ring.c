@@ -65,8 +65,8 @@ static void ring_q_grad_is_proved(void **state)
 
 /* Elements sent by a rank that holds n tokens, with Hq and Hk heads of size d: forward
  * (P-1) n Hk 2d; with the own contribution at home KV-grad (4P-4) n Hk d, and Q-grad, whose bundle
- * is Q, dO, LSE and delta, (P-1) n Hq (3d+2).  Were the own part to travel, Q-grad would be 5312 and
- * 2897920: n Hq d more. */
+ * is Q, dO, LSE and delta, (P-1) n Hq (3d+2).  Were the own part to travel, Q-grad would be n Hq d
+ * more: 5312 and 2897920. */
 static void ring_volumes_are_the_formulas(void **state)
 {
     static const struct {
