@@ -69,16 +69,43 @@ EXTRA_DIST += \
 	tests/schedule/broadcast_6_1.case tests/schedule/broadcast_6_1.out \
 	tests/schedule/broadcast_6_2.case tests/schedule/broadcast_6_2.out \
 	tests/schedule/broadcast_6_5.case tests/schedule/broadcast_6_5.out \
+	tests/schedule/direct_forward_1_0.case tests/schedule/direct_forward_1_0.out \
+	tests/schedule/direct_forward_4_1.case tests/schedule/direct_forward_4_1.out \
+	tests/schedule/direct_kv_grad_4_1.case tests/schedule/direct_kv_grad_4_1.out \
+	tests/schedule/direct_q_grad_2x2_2.case tests/schedule/direct_q_grad_2x2_2.out \
 	tests/schedule/ring_forward_1_0.case tests/schedule/ring_forward_1_0.out \
 	tests/schedule/ring_forward_2_1.case tests/schedule/ring_forward_2_1.out \
 	tests/schedule/ring_forward_2x2_1.case tests/schedule/ring_forward_2x2_1.out \
 	tests/schedule/ring_forward_2x2_2.case tests/schedule/ring_forward_2x2_2.out \
+	tests/schedule/ring_forward_2x3_landing4_3.case tests/schedule/ring_forward_2x3_landing4_3.out \
 	tests/schedule/ring_forward_4_1.case tests/schedule/ring_forward_4_1.out \
 	tests/schedule/ring_kv_grad_1_0.case tests/schedule/ring_kv_grad_1_0.out \
 	tests/schedule/ring_kv_grad_2_0.case tests/schedule/ring_kv_grad_2_0.out \
 	tests/schedule/ring_kv_grad_2x2_1.case tests/schedule/ring_kv_grad_2x2_1.out \
 	tests/schedule/ring_kv_grad_3_2.case tests/schedule/ring_kv_grad_3_2.out \
-	tests/schedule/ring_kv_grad_5_3.case tests/schedule/ring_kv_grad_5_3.out
+	tests/schedule/ring_kv_grad_5_3.case tests/schedule/ring_kv_grad_5_3.out \
+	tests/schedule/ring_q_grad_1_0.case tests/schedule/ring_q_grad_1_0.out \
+	tests/schedule/ring_q_grad_2_0.case tests/schedule/ring_q_grad_2_0.out \
+	tests/schedule/ring_q_grad_2x2_1.case tests/schedule/ring_q_grad_2x2_1.out \
+	tests/schedule/ring_q_grad_4_1.case tests/schedule/ring_q_grad_4_1.out \
+	tests/schedule/two_level_forward_1x3_1.case tests/schedule/two_level_forward_1x3_1.out \
+	tests/schedule/two_level_forward_2x2_1.case tests/schedule/two_level_forward_2x2_1.out \
+	tests/schedule/two_level_forward_2x4_5.case tests/schedule/two_level_forward_2x4_5.out \
+	tests/schedule/two_level_forward_2x4_chunked_5.case tests/schedule/two_level_forward_2x4_chunked_5.out \
+	tests/schedule/two_level_forward_3-2_3.case tests/schedule/two_level_forward_3-2_3.out \
+	tests/schedule/two_level_forward_3-2_pieces2_3.case tests/schedule/two_level_forward_3-2_pieces2_3.out \
+	tests/schedule/two_level_forward_3x1_2.case tests/schedule/two_level_forward_3x1_2.out \
+	tests/schedule/two_level_forward_3x3_4.case tests/schedule/two_level_forward_3x3_4.out \
+	tests/schedule/two_level_forward_3x3_landing3_4.case tests/schedule/two_level_forward_3x3_landing3_4.out \
+	tests/schedule/two_level_kv_grad_2x2_1.case tests/schedule/two_level_kv_grad_2x2_1.out \
+	tests/schedule/two_level_kv_grad_3-2_4.case tests/schedule/two_level_kv_grad_3-2_4.out \
+	tests/schedule/two_level_kv_grad_3-2_pieces2_4.case tests/schedule/two_level_kv_grad_3-2_pieces2_4.out \
+	tests/schedule/two_level_kv_grad_3x1_2.case tests/schedule/two_level_kv_grad_3x1_2.out \
+	tests/schedule/two_level_kv_grad_4-2-1_6.case tests/schedule/two_level_kv_grad_4-2-1_6.out \
+	tests/schedule/two_level_q_grad_2x2_1.case tests/schedule/two_level_q_grad_2x2_1.out \
+	tests/schedule/two_level_q_grad_2x3_4.case tests/schedule/two_level_q_grad_2x3_4.out \
+	tests/schedule/two_level_q_grad_2x3_chunked_4.case tests/schedule/two_level_q_grad_2x3_chunked_4.out \
+	tests/schedule/two_level_q_grad_3-2_0.case tests/schedule/two_level_q_grad_3-2_0.out
 EXTRA_DIST += \
 	tests/schedule/mesh2x2_fwd_1.txt \
 	tests/schedule/two_level_Q_1.txt \

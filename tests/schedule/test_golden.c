@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares what builders write with the texts that lie beside the cases.  A case is three lines:
- *     schedule: broadcast root:1      (root: only where there is one)
- *     machine: host:2 gpu:3           (ranks are numbered host by host)
+ *     schedule: broadcast root:1      (options, each where it is wanted: root, pieces, landing,
+ *                                     chunked, the fields of struct ri_build)
+ *     machine: host:2 gpu:3           (ranks are numbered host by host; or the ranks of each host,
+ *                                     `machine: hosts: 3 2`)
  *     rank: 4
  * RONDO_TEST_UPDATE=1 writes the texts anew; review the difference like code. */
 #include <setjmp.h>
@@ -68,30 +70,64 @@ static ri_builder *find_builder(const char *name)
     return NULL;
 }
 
+/* The number after `word`, which ends with a colon, in the line; 0 where it is not there. */
+static int option(const char *line, const char *word)
+{
+    const char *at = strstr(line, word), *end = strchr(line, '\n');
+    int value = 0;
+
+    if (at && at < end)
+        assert_int_equal(sscanf(at + strlen(word), "%d", &value), 1);
+    return value;
+}
+
+/* Gives the next `count` ranks to a host; returns how many ranks there are then. */
+static int add_host(int32_t *host, int ranks, int number, int count)
+{
+    assert_true(count >= 1 && ranks + count <= MAX_RANKS);
+    for (int i = 0; i < count; i++)
+        host[ranks + i] = number;
+    return ranks + count;
+}
+
+/* Fills host[rank] from the line; returns how many ranks there are. */
+static int read_machine(const char *line, int32_t *host)
+{
+    int hosts, size, length, ranks = 0;
+
+    if (sscanf(line, "host:%d gpu:%d", &hosts, &size) == 2) {
+        for (int h = 0; h < hosts; h++)
+            ranks = add_host(host, ranks, h, size);
+        return ranks;
+    }
+    assert_int_equal(strncmp(line, "hosts:", strlen("hosts:")), 0);
+    line += strlen("hosts:");
+    for (int h = 0; *line != '\n'; h++, line += length) {
+        assert_int_equal(sscanf(line, " %d%n", &size, &length), 1);
+        ranks = add_host(host, ranks, h, size);
+    }
+    return ranks;
+}
+
 static struct ri_schedule *build_case(const struct golden *golden)
 {
     int32_t host[MAX_RANKS];
     struct ri_schedule *s = NULL;
     char scheme[64];
-    int root = 0, hosts, per_host, rank;
     char *text = read_all(open_beside(golden, ".case", "r"));
-    const char *root_word = strstr(text, "root:");
-    const char *machine = strstr(text, "machine:"), *rank_line = strstr(text, "\nrank:");
+    const char *machine = strstr(text, "\nmachine: "), *rank_line = strstr(text, "\nrank: ");
+    struct ri_build build = {.host = host};
 
     assert_int_equal(sscanf(text, "schedule: %63s", scheme), 1);
-    if (root_word)
-        assert_int_equal(sscanf(root_word, "root:%d", &root), 1);
     assert_non_null(machine);
-    assert_int_equal(sscanf(machine, "machine: host:%d gpu:%d", &hosts, &per_host), 2);
     assert_non_null(rank_line);
-    assert_int_equal(sscanf(rank_line, "\nrank: %d", &rank), 1);
-    assert_true(hosts >= 1 && per_host >= 1 && hosts * per_host <= MAX_RANKS);
-    for (int r = 0; r < hosts * per_host; r++)
-        host[r] = r / per_host;
-    if (find_builder(scheme)(&s, &(struct ri_build){.rank = rank,
-                                                    .ranks = hosts * per_host,
-                                                    .host = host,
-                                                    .root = root}))
+    build.rank = option(rank_line + 1, "rank:");
+    build.ranks = read_machine(machine + strlen("\nmachine: "), host);
+    build.root = option(text, " root:");
+    build.pieces = option(text, " pieces:");
+    build.landing = option(text, " landing:");
+    build.chunked = option(text, " chunked:");
+    if (find_builder(scheme)(&s, &build))
         fail_msg("%s: %s", golden->name, rondo_last_error());
     free(text);
     return s;
