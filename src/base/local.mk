@@ -6,4 +6,6 @@ librondo_core_la_SOURCES += \
 	src/base/log.c \
 	src/base/log.h \
 	src/base/status.c \
-	src/base/status.h
+	src/base/status.h \
+	src/base/trace.c \
+	src/base/trace.h
