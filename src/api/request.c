@@ -155,7 +155,7 @@ static int end(rondo_request_t *handle)
     int state = request->state;
 
     *handle = NULL;
-    if (state == 0)
+    if (state != 1) /* the others have been told: those who read our memory let go now */
         ri_engine_cancel(request->engine);
     unlink_request(request);
     if (state == 1)

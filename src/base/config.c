@@ -101,6 +101,8 @@ static const struct variable variables[] = {
     {"RONDO_TEST_*", KIND_ELSEWHERE, "", NULL, NULL, 0, "switches of the tests"},
     {"RONDO_TIMEOUT", KIND_DURATION_MS, "1800s", "1ms", "480h", FIELD(timeout_ms),
      "how long a wait lasts before it ends with an error"},
+    {"RONDO_TRACE", KIND_STRING, "", NULL, NULL, FIELD(trace),
+     "writes what happened to this file (%r: rank), in the trace format of Chrome; empty: no trace"},
     {"RONDO_TRANSPORT", KIND_STRING, "auto", NULL, NULL, FIELD(transport),
      "auto, self or ucx: what moves the bytes"},
     {"RONDO_UCX_*", KIND_ELSEWHERE, "", NULL, NULL, 0,
@@ -278,6 +280,7 @@ void ri_config_release(struct ri_config *config)
         return;
     free(config->transport);
     free(config->host_id);
+    free(config->trace);
     free(config->interface);
     memset(config, 0, sizeof(*config));
 }

@@ -10,6 +10,7 @@
 struct ri_config {
     char *transport;            /* RONDO_TRANSPORT: auto, self, ucx */
     char *host_id;              /* RONDO_HOST_ID: "" = the machine's own */
+    char *trace;                /* RONDO_TRACE: file of what happened, %r the rank; "" = none */
     char *interface;            /* RONDO_INTERFACE: network interface of the bootstrap; "" = any */
     int64_t timeout_ms;         /* RONDO_TIMEOUT, seconds or with a unit (500ms, 2m), > 0; default 1800 s */
     int64_t connect_timeout_ms; /* RONDO_CONNECT_TIMEOUT; default 30 s */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ enum { EVENTS = 1 << 17 }; /* 12 MiB, of which pages are taken as they fill */
 
 struct ri_trace {
     char *path;
+    atomic_int owners;
     int rank;
     uint64_t dropped;
     uint32_t count;
@@ -63,9 +65,17 @@ int ri_trace_create(const char *path, int rank, struct ri_trace **trace_p)
             return ri_error(RONDO_ERR_MEMORY, "no memory for a trace; leave RONDO_TRACE empty to have none");
         }
         trace->rank = rank;
+        trace->owners = 1;
     }
     *trace_p = trace;
     return 0;
+}
+
+struct ri_trace *ri_trace_hold(struct ri_trace *trace)
+{
+    if (trace)
+        atomic_fetch_add(&trace->owners, 1);
+    return trace;
 }
 
 void ri_trace_add(struct ri_trace *trace, const struct ri_trace_event *event)
@@ -81,6 +91,7 @@ void ri_trace_add(struct ri_trace *trace, const struct ri_trace_event *event)
     *own = *event;
     if (trace->rank < 0)
         return;
+    own->rank = trace->rank;
     if (own->start_ns < *row_end_ns)
         own->start_ns = *row_end_ns;
     if (own->end_ns < own->start_ns)
@@ -152,7 +163,7 @@ int ri_trace_write(const struct ri_trace *trace)
 
 void ri_trace_destroy(struct ri_trace *trace)
 {
-    if (!trace)
+    if (!trace || atomic_fetch_sub(&trace->owners, 1) > 1)
         return;
     if (trace->count > 0 && ri_trace_write(trace))
         ri_log(RI_LOG_WARN, "base", "%s", rondo_last_error());

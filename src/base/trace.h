@@ -32,14 +32,18 @@ struct ri_trace;
  * path "": *trace is NULL. */
 int ri_trace_create(const char *path, int rank, struct ri_trace **trace);
 
-/* Keeps a copy, or counts it as dropped when there is no room.  In the trace of one rank an event starts
- * no earlier than the one before it on its row has ended: a row shows one thing at a time. */
+/* One more owner; ri_trace_destroy ends with the last.  Returns trace, which may be NULL. */
+struct ri_trace *ri_trace_hold(struct ri_trace *trace);
+
+/* Keeps a copy, or counts it as dropped when there is no room.  In the trace of one rank all are of that
+ * rank, and an event starts no earlier than the one before it on its row has ended: a row shows one thing
+ * at a time.  One thread at a time. */
 void ri_trace_add(struct ri_trace *trace, const struct ri_trace_event *event);
 
 /* Writes the file.  RONDO_ERR_SYSTEM names it. */
 int ri_trace_write(const struct ri_trace *trace);
 
-/* Writes the file if there is anything to tell, and warns when that fails.  Accepts NULL. */
+/* The last owner writes the file if there is anything to tell, and warns when that fails.  Accepts NULL. */
 void ri_trace_destroy(struct ri_trace *trace);
 
 #endif

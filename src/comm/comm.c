@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "base/trace.h"
 #include "comm/bootstrap.h"
 #include "comm/card.h"
 #include "comm/env.h"
@@ -117,6 +118,8 @@ static int open_transport(struct rondo_comm *comm, const struct ri_transport_ops
     size_t address_bytes = 0;
     int err = ops->open(&params, &comm->transport, &address, &address_bytes);
 
+    if (!err)
+        comm->transport->trace = comm->trace;
     err = ri_agree_until(comm, "opening the transport", NULL, 0, err, deadline_ns);
     return err ? err : exchange_addresses(comm, address, address_bytes, deadline_ns);
 }
@@ -148,13 +151,16 @@ static int assemble(struct rondo_comm *comm, const struct start *start, int sett
     return err ? err : open_transport(comm, ops, start->deadline_ns);
 }
 
-/* Settings and family: its own, or those of parent. */
+/* Settings, trace and family: its own, or those of parent. */
 static int prepare(struct rondo_comm *comm, const rondo_config_t *config, struct rondo_comm *parent)
 {
     int err = parent ? ri_settings_copy(&comm->config, &parent->config) : ri_settings(&comm->config, config);
 
+    if (!err && !parent)
+        err = ri_trace_create(comm->config.trace, comm->rank, &comm->trace);
     if (err || !parent)
         return err ? err : ri_family_create(&comm->family);
+    comm->trace = ri_trace_hold(parent->trace);
     comm->family = parent->family;
     ri_family_hold(comm->family);
     return 0;
@@ -341,6 +347,7 @@ void ri_comm_discard(struct rondo_comm *comm)
     if (comm->transport)
         comm->transport->ops->close(comm->transport);
     ri_family_drop(comm->family, comm->bootstrap);
+    ri_trace_destroy(comm->trace);
     ri_config_release(&comm->config);
     free(comm->host);
     free(comm);

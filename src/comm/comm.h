@@ -25,6 +25,7 @@ struct rondo_comm {
     struct ri_config config;           /* call over environment over default */
     struct ri_bootstrap *bootstrap;    /* control connections; NULL when size == 1 */
     struct ri_transport *transport;
+    struct ri_trace *trace;            /* RONDO_TRACE; NULL: none */
     struct ri_collectives *collectives; /* api/collectives.c's, made at first use */
     void (*release_collectives)(struct ri_collectives *collectives); /* destroy calls it first */
     struct ri_pool *pool;              /* of plans' memory, made with the first plan */

@@ -76,11 +76,13 @@ int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
     int err;
 
     *config = *from;
-    config->transport = config->host_id = config->interface = NULL;
+    config->transport = config->host_id = config->interface = config->trace = NULL;
     err = set_text(&config->transport, from->transport);
     if (!err)
         err = set_text(&config->host_id, from->host_id);
     if (!err)
         err = set_text(&config->interface, from->interface);
+    if (!err)
+        err = set_text(&config->trace, from->trace);
     return err;
 }

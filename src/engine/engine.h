@@ -19,8 +19,9 @@ struct ri_program {
      * order; the engine moves messages in between.  0, or a negative status that ends the run. */
     const uint32_t *pieces; /* [step_count] */
     int (*run)(void *owner, uint32_t step, uint32_t piece);
-    /* Each may be NULL.  prepare: called right before the messages of step s are posted, to say where
-     * they lie now, and whether they bind.  arrived: the messages of RECV step s are DONE, or one has
+    /* Each may be NULL.  start makes each message bind as its step does, and clears its reference.
+     * prepare: called right before the messages of step s are posted, to say where
+     * they lie now, what they pass on, and (at both ends alike) whether they copy after all.  arrived: the messages of RECV step s are DONE, or one has
      * FAILED: a bound slot learns its memory, and a failure may be given a better cause (negative). */
     int (*prepare)(void *owner, uint32_t step);
     int (*arrived)(void *owner, uint32_t step);
@@ -29,12 +30,15 @@ struct ri_program {
 
 struct ri_engine_stats {
     uint64_t sent_bytes[RI_LANES], received_bytes[RI_LANES];
+    uint64_t sent_kind[RI_LANES][RI_XFER_KINDS]; /* by the kind of the message */
+    uint64_t bound_bytes;                        /* read in place, and not received */
     double compute_seconds, move_seconds, exposed_seconds;
 };
 
 struct ri_engine;
 
-/* All memory of a run of `schedule` is allocated here, none between start and completion. */
+/* All memory of a run of `schedule` is allocated here, none between start and completion.  Its bind bits
+ * are read here, too. */
 int ri_engine_create(const struct ri_schedule *schedule, struct ri_engine **engine);
 void ri_engine_destroy(struct ri_engine *engine);
 
@@ -42,11 +46,14 @@ void ri_engine_destroy(struct ri_engine *engine);
  * borrowed until the run is done.  RONDO_ERR_BUSY while a run is under way. */
 int ri_engine_start(struct ri_engine *engine, const struct ri_program *program);
 
-/* Does one piece of work at most, and moves messages.  1: all steps are done; 0: not yet, *idle says
- * that nothing could be done; negative: the run has failed, nothing of it is posted any more. */
+/* Does one piece of work at most, and moves messages.  1: all steps are done, nothing is read in place
+ * any more, and nobody reads what was given out; 0: not yet, *idle says that nothing could be done;
+ * negative: the run has failed, nothing of it is posted or read in place any more.  Then tell the others,
+ * and cancel: only that waits for those who read our memory. */
 int ri_engine_progress(struct ri_engine *engine, int *idle);
 
-/* Gives up the run: cancels what is posted.  The engine can start again. */
+/* Gives up the run, also one that has failed: cancels what is posted, lets go of what is read in place,
+ * and waits, 2 s at most, until nobody reads what was given out.  The engine can start again. */
 void ri_engine_cancel(struct ri_engine *engine);
 
 /* Where the run stands, for error texts: the first step that is not done, as "step 3 recv K2 from 1". */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct ri_config;
+struct ri_trace;
 
 enum { RI_TRANSPORT_LOCAL, RI_TRANSPORT_HOST, RI_TRANSPORT_LANES };
 
@@ -57,6 +58,7 @@ static inline size_t ri_xfer_bytes(const struct ri_xfer *xfer)
 struct ri_transport {
     const struct ri_transport_ops *ops;
     int rank, ranks;
+    struct ri_trace *trace; /* the communicator's: its engines note here what they do; NULL: off */
     /* By lane, counted at completion. */
     uint64_t sent_bytes[RI_TRANSPORT_LANES], received_bytes[RI_TRANSPORT_LANES];
 };

@@ -5,6 +5,16 @@ tests_engine_test_engine_SOURCES = tests/engine/test_engine.c
 tests_engine_test_engine_CFLAGS = $(test_cflags)
 tests_engine_test_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 tests_engine_test_engine_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/engine/binding
+tests_engine_binding_SOURCES = tests/engine/binding.c
+tests_engine_binding_CFLAGS = $(test_cflags)
+tests_engine_binding_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/engine/trace
+tests_engine_trace_SOURCES = tests/engine/trace.c tests/ranks.c tests/ranks.h
+tests_engine_trace_CFLAGS = $(test_cflags)
+tests_engine_trace_LDADD = $(test_ldadd)
 endif
 check_PROGRAMS += tests/engine/overlap
 tests_engine_overlap_SOURCES = tests/engine/overlap.c tests/ranks.c tests/ranks.h

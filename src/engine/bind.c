@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Content that is read in place: when it is let go, and when its memory may be written again. */
+#include <time.h>
+
+#include "base/clock.h"
+#include "engine/private.h"
+
+/* How long a run that has failed waits for the readers of its memory: they let go when they hear of
+ * the failure, or are gone themselves. */
+static const int64_t readers_ns = 2000000000;
+
+/* Do two operands share a place?  Part p lies at place p mod the room of its slot. */
+static int overlap(const struct ri_schedule *s, const struct ri_operand *a, const struct ri_operand *b)
+{
+    for (int slot = a->slot > b->slot ? a->slot : b->slot;
+         slot < a->slot + a->blocks && slot < b->slot + b->blocks; slot++)
+        for (int i = 0; i < a->parts; i++)
+            for (int j = 0; j < b->parts; j++)
+                if ((a->first_part + i) % s->slots[slot].parts == (b->first_part + j) % s->slots[slot].parts)
+                    return 1;
+    return 0;
+}
+
+static int touches(const struct ri_schedule *s, const struct ri_operand operands[2],
+                   const struct ri_operand *moved)
+{
+    return (operands[0].slot >= 0 && overlap(s, &operands[0], moved)) ||
+           (operands[1].slot >= 0 && overlap(s, &operands[1], moved));
+}
+
+/* Does the step wait for readers of the bound SEND `on`, beside `on` itself? */
+static int rewrites(const struct ri_schedule *s, const struct ri_step *step, const struct ri_step *on)
+{
+    return on->op == RI_SEND && on->bind && touches(s, step->to, &on->from[0]);
+}
+
+void ri_engine_find_bindings(struct ri_engine *engine)
+{
+    const struct ri_schedule *s = engine->schedule;
+
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        const struct ri_step *step = &s->steps[i];
+
+        for (uint32_t d = step->first_dep; d < step->first_dep + step->deps; d++) {
+            const struct ri_step *on = &s->steps[s->deps[d]];
+
+            engine->dep_reads[d] = on->op == RI_RECV && on->bind && touches(s, step->from, &on->to[0]);
+            engine->reads[s->deps[d]] += engine->dep_reads[d];
+            engine->waits[i] += (uint32_t)rewrites(s, step, on);
+        }
+        for (uint32_t u = engine->first_user[i]; u < engine->first_user[i + 1]; u++)
+            engine->user_waits[u] = (uint8_t)rewrites(s, &s->steps[engine->users[u]], step);
+    }
+}
+
+void ri_engine_start_bindings(struct ri_engine *engine)
+{
+    const struct ri_schedule *s = engine->schedule;
+    const struct ri_program *program = engine->program;
+
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        engine->reads_left[i] = engine->reads[i];
+        engine->unmet[i] += engine->waits[i];
+        engine->lent[i] = 0;
+        for (uint32_t x = program->first_xfer[i]; x < program->first_xfer[i + 1]; x++) {
+            program->xfers[x].bind = s->steps[i].bind;
+            program->xfers[x].reference = (struct ri_reference){ 0 };
+        }
+    }
+    engine->lent_count = 0;
+}
+
+/* ---- receives: let go ---- */
+
+static void release(struct ri_transport *transport, struct ri_xfer *xfer)
+{
+    if (!xfer->send && xfer->bind && xfer->state == RI_XFER_DONE && xfer->reference.counter)
+        transport->ops->release(transport, xfer);
+}
+
+static void release_step(struct ri_engine *engine, uint32_t step)
+{
+    const struct ri_program *program = engine->program;
+
+    for (uint32_t x = program->first_xfer[step]; x < program->first_xfer[step + 1]; x++)
+        release(program->transport, &program->xfers[x]);
+}
+
+void ri_engine_release_all(struct ri_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->schedule->step_count; i++)
+        release_step(engine, i);
+}
+
+/* ---- sends: who reads ---- */
+
+static int has_readers(const struct ri_program *program, uint32_t step)
+{
+    struct ri_transport *transport = program->transport;
+
+    for (uint32_t x = program->first_xfer[step]; x < program->first_xfer[step + 1]; x++) {
+        struct ri_xfer *xfer = &program->xfers[x];
+
+        if (xfer->send && xfer->bind && xfer->state == RI_XFER_DONE &&
+            transport->ops->readers(transport, xfer) > 0)
+            return 1;
+    }
+    return 0;
+}
+
+/* Returns whether nobody reads any more. */
+static int look_at(struct ri_engine *engine, uint32_t step)
+{
+    if (has_readers(engine->program, step))
+        return 0;
+    engine->lent[step] = 0;
+    engine->lent_count--;
+    for (uint32_t u = engine->first_user[step]; u < engine->first_user[step + 1]; u++)
+        if (engine->user_waits[u])
+            engine->unmet[engine->users[u]]--;
+    return 1;
+}
+
+void ri_engine_look_at_readers(struct ri_engine *engine, int *acted)
+{
+    uint32_t left = engine->lent_count;
+
+    for (uint32_t i = 0; left > 0 && i < engine->transfer_count; i++) {
+        uint32_t step = engine->transfers[i];
+
+        if (!engine->lent[step])
+            continue;
+        left--;
+        if (look_at(engine, step))
+            *acted = 1;
+    }
+}
+
+void ri_engine_finish_bindings(struct ri_engine *engine, uint32_t step)
+{
+    const struct ri_schedule *s = engine->schedule;
+    const struct ri_step *it = &s->steps[step];
+
+    for (uint32_t d = it->first_dep; d < it->first_dep + it->deps; d++)
+        if (engine->dep_reads[d] && --engine->reads_left[s->deps[d]] == 0)
+            release_step(engine, s->deps[d]);
+    if (!it->bind)
+        return;
+    if (it->op == RI_RECV && engine->reads_left[step] == 0)
+        release_step(engine, step);
+    if (it->op == RI_SEND) {
+        engine->lent[step] = 1;
+        engine->lent_count++;
+        look_at(engine, step);
+    }
+}
+
+void ri_engine_await_readers(struct ri_engine *engine)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    int64_t deadline_ns = ri_now_ns() + readers_ns;
+
+    for (uint32_t i = 0; i < engine->schedule->step_count; i++)
+        while (has_readers(engine->program, i) && ri_now_ns() < deadline_ns)
+            nanosleep(&pause, NULL);
+}
