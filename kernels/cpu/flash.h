@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "base/analyzer.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/table.h"
 

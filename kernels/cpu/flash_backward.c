@@ -235,6 +235,8 @@ int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backwar
     if (shape->dtype != RONDO_F32)
         return ri_error(RONDO_ERR_UNSUPPORTED, "kernel flash: dtype %d; it takes float32 alone",
                         (int)shape->dtype);
+    if (!args->workspace)
+        return ri_error(RONDO_ERR_ARGUMENT, "kernel flash: workspace is NULL; give its bytes");
     lay_out(&at.w, args->workspace, shape);
     for (at.b = 0; at.b < shape->batch; at.b++)
         for (int h = 0; h < shape->kv_heads; h++)

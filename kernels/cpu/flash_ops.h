@@ -22,6 +22,8 @@ RI_INLINE TARGET void store(float *p, vec x)
     *(loose_vec *)p = x;
 }
 
+/* gcc 12's analyzer takes the type of a vector's elements for one of a few bits. */
+RI_ANALYZER_IGNORE("-Wanalyzer-shift-count-overflow")
 /* 2^x to 1e-7, for x < 127.5: 0 below -126, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the
  * nearest whole number n in the last bits, where a shift makes the exponent of 2^n of it; then a
  * polynomial for 2^(x - n), |x - n| <= 1/2. */
@@ -39,6 +41,7 @@ RI_INLINE TARGET vec exp2_vec(vec x)
     y *= (vec)((ivec)shifted << 23);
     return (vec)((ivec)y & ~below);
 }
+RI_ANALYZER_RESUME
 
 /* One row of the register tile.  Only the first n vectors are used; n is a constant where it
  * counts. */

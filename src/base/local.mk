@@ -1,4 +1,5 @@
 librondo_core_la_SOURCES += \
+	src/base/analyzer.h \
 	src/base/clock.h \
 	src/base/config.c \
 	src/base/config.h \

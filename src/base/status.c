@@ -43,7 +43,7 @@ const char *rondo_version(void)
     return PACKAGE_VERSION;
 }
 
-int ri_error(int status, const char *format, ...)
+int (ri_error)(int status, const char *format, ...)
 {
     va_list args;
 

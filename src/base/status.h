@@ -9,4 +9,16 @@
  * Texts name the argument, its value and what to do next. */
 int ri_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+#ifdef RI_ANALYZER
+/* What no analysis of one file can know: a fault is never 0. */
+#define ri_error(...)                                                                              \
+    ({                                                                                             \
+        int ri_fault = ri_error(__VA_ARGS__);                                                      \
+                                                                                                   \
+        if (ri_fault >= 0)                                                                         \
+            __builtin_unreachable();                                                               \
+        ri_fault;                                                                                  \
+    })
+#endif
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -148,7 +149,10 @@ static int assemble(struct rondo_comm *comm, const struct start *start, int sett
     if (!err)
         ri_card_number_hosts(comm, all);
     free(all);
-    return err ? err : open_transport(comm, ops, start->deadline_ns);
+    if (err)
+        return err;
+    assert(ops); /* a rank that failed agrees with nobody */
+    return open_transport(comm, ops, start->deadline_ns);
 }
 
 /* Settings, trace and family: its own, or those of parent. */

@@ -108,9 +108,9 @@ static int resolve(const char *name, const char *value, const char *host, int po
 }
 
 /* "host:port", "[address]:port" */
-static int read_root(const char *name, struct ri_meeting *meeting)
+static int read_root(const char *name, const char *value, struct ri_meeting *meeting)
 {
-    const char *value = value_of(name), *colon, *host = value;
+    const char *colon, *host = value;
     char copy[256], *end;
     size_t length;
     long port;
@@ -134,7 +134,7 @@ static int read_root(const char *name, struct ri_meeting *meeting)
 static int read_torch_root(struct ri_meeting *meeting)
 {
     const char *host = value_of("MASTER_ADDR");
-    int port, err;
+    int port = 0, err;
 
     if (!host)
         return ri_error(RONDO_ERR_ARGUMENT, "RANK and WORLD_SIZE are set but MASTER_ADDR is not");
@@ -161,13 +161,14 @@ static void make_token(unsigned turn, uint8_t *token)
 int ri_env_read(unsigned turn, struct ri_env *env)
 {
     const struct names *names = value_of(ours.rank) || value_of(ours.size) ? &ours : &torchrun;
+    const char *root = value_of(ours.root);
     struct ri_env read = { .size = 1 };
     int err;
 
     if (!value_of(names->rank) && !value_of(names->size)) {
-        if (value_of(ours.root))
+        if (root)
             return ri_error(RONDO_ERR_ARGUMENT, "RONDO_ROOT='%.64s' is set but neither RONDO_RANK nor RANK is",
-                            value_of(ours.root));
+                            root);
         *env = read;
         return 0;
     }
@@ -178,9 +179,9 @@ int ri_env_read(unsigned turn, struct ri_env *env)
         *env = read;
         return 0;
     }
-    if (names == &ours && !value_of(ours.root))
+    if (names == &ours && !root)
         return ri_error(RONDO_ERR_ARGUMENT, "RONDO_SIZE is %d but RONDO_ROOT is not set", read.size);
-    err = value_of(ours.root) ? read_root(ours.root, &read.meeting) : read_torch_root(&read.meeting);
+    err = root ? read_root(ours.root, root, &read.meeting) : read_torch_root(&read.meeting);
     if (err)
         return err;
     make_token(turn, read.meeting.token);

@@ -2,6 +2,7 @@
 /* A plan for attention: both passes, what they share, and the caller's tensors of one call. */
 #include "plan/plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -131,6 +132,7 @@ int ri_plan_take(struct ri_plan *plan, enum ri_pass_kind kind, struct ri_run **r
     err = ri_pool_take(plan->pool, pass_names[kind], ri_run_tag(pass, plan->starts[kind]), &run->arena);
     if (err)
         return err;
+    assert(run); /* fewer than max_in_flight are under way */
     run->number = plan->starts[kind]++;
     ri_run_place(pass, run, run->arena->memory);
     *run_p = run;

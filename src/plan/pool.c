@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/pool.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/status.h"
@@ -137,6 +138,7 @@ int ri_pool_take(struct ri_pool *pool, const char *what, uint64_t tag, struct ri
         if (!arena->taken)
             free_one = arena;
     }
+    assert(free_one); /* there are max_in_flight of them, and fewer are taken */
     free_one->taken = 1;
     free_one->tag = tag;
     pool->taken++;
