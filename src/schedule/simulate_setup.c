@@ -100,8 +100,11 @@ static int order_steps(struct ri_sim *sim, int r)
     if (!at)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for %u turns", s->turns);
     for (uint32_t i = 0; i < s->step_count; i++)
-        if (ri_step_moves(&s->steps[i]))
+        if (ri_step_moves(&s->steps[i])) {
+            if ((uint32_t)s->steps[i].turn >= s->turns)
+                goto underived;
             at[s->steps[i].turn + 1]++, rank->transfers++;
+        }
     for (uint32_t t = 0; t < s->turns; t++)
         at[t + 1] += at[t];
     work = rank->transfers;
@@ -110,6 +113,11 @@ static int order_steps(struct ri_sim *sim, int r)
     rank->works = s->step_count - rank->transfers;
     free(at);
     return 0;
+
+underived:
+    free(at);
+    return ri_error(RONDO_ERR_ARGUMENT, "schedule %s, rank %d: a turn is not below its %u turns: derive it",
+                    s->name, r, s->turns);
 }
 
 /* ---- messages ---- */

@@ -317,7 +317,10 @@ static void refuses_what_cannot_be_priced(void **state)
     refuses(&all, &cost, "rank 1 step 0 send turn 0: nobody meets it");
     all.s[1]->steps[0].peer = 2;
     all.s[2]->steps[1].turn = 5;
+    refuses(&all, &cost, "rank 2: a turn is not below its 2 turns");
+    all.s[2]->turns = 6;
     refuses(&all, &cost, "rank 1 step 0 send turn 0: nobody meets it");
+    all.s[2]->turns = 2;
     all.s[2]->steps[1].turn = 0;
     kept = all.s[0];
     all.s[0] = all.s[1];
