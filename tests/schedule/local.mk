@@ -2,6 +2,8 @@
 if HAVE_CMOCKA
 check_PROGRAMS += tests/schedule/test_bind
 tests_schedule_test_bind_SOURCES = tests/schedule/test_bind.c tests/schedule/texts.c
+tests_schedule_test_bind_SOURCES += tests/schedule/play.c tests/schedule/play_content.c \
+	tests/schedule/play.h tests/schedule/play_game.h
 tests_schedule_test_bind_SOURCES += tests/schedule/ranks.c tests/schedule/ranks.h
 tests_schedule_test_bind_CFLAGS = $(test_cflags)
 tests_schedule_test_bind_LDADD = $(test_ldadd)
