@@ -87,17 +87,30 @@ static int write(const struct ri_checker *c, struct ri_check_rank *r, uint32_t s
     return 0;
 }
 
-/* Adds one contribution; a second time is a fault. */
-static int contribute(const struct ri_check_rank *r, uint32_t step, const struct named *n,
-                      size_t bit)
+/* Sets `count` bits from `first` on.  Returns how many were clear before one that was set. */
+static int set_bits(uint64_t *set, size_t first, int count)
 {
-    uint64_t mask = (uint64_t)1 << bit % 64;
+    for (int n = 0; n < count;) {
+        size_t bit = (first + (size_t)n) % 64, word = (first + (size_t)n) / 64;
+        int here = count - n < (int)(64 - bit) ? count - n : (int)(64 - bit);
+        uint64_t mask = (here == 64 ? ~(uint64_t)0 : ((uint64_t)1 << here) - 1) << bit;
 
-    if (n->set[bit / 64] & mask)
-        return ri_step_fault(r->s, step, "%s%d.%d gets a contribution twice", n->bundle,
-                             (int)n->block, (int)n->part);
-    n->set[bit / 64] |= mask;
-    return 0;
+        if (set[word] & mask)
+            return n + __builtin_ctzll((set[word] & mask) >> bit);
+        set[word] |= mask;
+        n += here;
+    }
+    return count;
+}
+
+/* Adds contributions; a second time is a fault. */
+static int contribute(const struct ri_check_rank *r, uint32_t step, const struct named *n,
+                      size_t first, int count)
+{
+    if (set_bits(n->set, first, count) == count)
+        return 0;
+    return ri_step_fault(r->s, step, "%s%d.%d gets a contribution twice", n->bundle, (int)n->block,
+                         (int)n->part);
 }
 
 static int add_set(const struct ri_checker *c, struct ri_check_rank *r, uint32_t step,
@@ -173,63 +186,61 @@ static int copy_or_merge(struct ri_checker *c, struct ri_check_rank *r, uint32_t
     return 0;
 }
 
-/* Bit of a pair of runs in the table of those that were computed. */
-static size_t pair_bit(const struct ri_checker *c, const struct named *q, const struct named *k)
+/* Bit of run `run` of a block, in the set of a place of the other side. */
+static size_t run_bit(const struct ri_checker *c, int block, int run)
+{
+    return (size_t)block * (size_t)c->token_parts + (size_t)run;
+}
+
+/* The runs of head group `head` that an operand has in each of its blocks. */
+struct runs {
+    int first, count;
+};
+
+static struct runs runs_of(const struct ri_checker *c, const struct ri_operand *o, int head)
+{
+    int start = head * c->token_parts, end = start + c->token_parts;
+
+    if (start < o->first_part)
+        start = o->first_part;
+    if (end > o->first_part + o->parts)
+        end = o->first_part + o->parts;
+    return (struct runs){start - head * c->token_parts, end > start ? end - start : 0};
+}
+
+/* One run of queries against the keys of one block that are of the same head group. */
+static int compute_pairs(struct ri_checker *c, struct ri_check_rank *r, uint32_t step,
+                         const struct named *q, int key_block)
 {
     size_t keys = (size_t)c->blocks * (size_t)c->token_parts;
-    size_t key = (size_t)k->block * (size_t)c->token_parts + (size_t)(k->part % c->token_parts);
+    int head = q->part / c->token_parts, new;
+    struct runs runs = runs_of(c, &r->s->steps[step].from[1], head);
 
-    return ((size_t)q->block * (size_t)c->parts + (size_t)q->part) * keys + key;
+    new = set_bits(c->computed,
+                   ((size_t)q->block * (size_t)c->parts + (size_t)q->part) * keys +
+                       run_bit(c, key_block, runs.first),
+                   runs.count);
+    if (new == runs.count)
+        return 0;
+    return ri_step_fault(r->s, step, "computes Q%d.%d with K%d.%d a second time", (int)q->block,
+                         (int)q->part, key_block, head * c->token_parts + runs.first + new);
 }
 
-static size_t run_bit(const struct ri_checker *c, const struct named *n)
+/* Each place of side k, 0: the query's, gets what all of the other side gives. */
+static int compute_side(struct ri_checker *c, struct ri_check_rank *r, uint32_t step, int k)
 {
-    return (size_t)n->block * (size_t)c->token_parts + (size_t)(n->part % c->token_parts);
-}
+    const struct ri_operand *to = &r->s->steps[step].to[k];
+    const struct ri_operand *others = &r->s->steps[step].from[1 - k];
+    int places = to->slot < 0 ? 0 : to->blocks * to->parts, err = 0;
 
-/* One run of queries against one run of keys of the same head group. */
-static int compute_pair(struct ri_checker *c, struct ri_check_rank *r, uint32_t step,
-                        const struct named *q, const struct named *k,
-                        const struct named *query_side, const struct named *key_side)
-{
-    size_t bit = pair_bit(c, q, k);
-    int err = 0;
+    for (int n = 0; n < places; n++) {
+        struct named side = name_of(c, r, to, n / to->parts, n % to->parts);
+        struct runs runs = runs_of(c, others, side.part / c->token_parts);
 
-    if (c->computed[bit / 64] >> bit % 64 & 1)
-        return ri_step_fault(r->s, step, "computes Q%d.%d with K%d.%d a second time", (int)q->block,
-                             (int)q->part, (int)k->block, (int)k->part);
-    c->computed[bit / 64] |= (uint64_t)1 << bit % 64;
-    if (query_side)
-        err = contribute(r, step, query_side, run_bit(c, k));
-    if (!err && key_side)
-        err = contribute(r, step, key_side, run_bit(c, q));
-    return err;
-}
-
-static int compute_pairs(struct ri_checker *c, struct ri_check_rank *r, uint32_t step, int bq,
-                         int pq)
-{
-    const struct ri_step *s = &r->s->steps[step];
-    struct named q = name_of(c, r, &s->from[0], bq, pq), query_side = q;
-
-    if (s->to[0].slot >= 0)
-        query_side = name_of(c, r, &s->to[0], bq, pq);
-    for (int bk = 0; bk < s->from[1].blocks; bk++) {
-        for (int pk = 0; pk < s->from[1].parts; pk++) {
-            struct named k = name_of(c, r, &s->from[1], bk, pk), key_side = k;
-            int err;
-
-            if (q.part / c->token_parts != k.part / c->token_parts)
-                continue;
-            if (s->to[1].slot >= 0)
-                key_side = name_of(c, r, &s->to[1], bk, pk);
-            err = compute_pair(c, r, step, &q, &k, s->to[0].slot < 0 ? NULL : &query_side,
-                               s->to[1].slot < 0 ? NULL : &key_side);
-            if (err)
-                return err;
-        }
+        for (int b = 0; !err && b < others->blocks; b++)
+            err = contribute(r, step, &side, run_bit(c, others->block + b, runs.first), runs.count);
     }
-    return 0;
+    return err;
 }
 
 static int open_operand(struct ri_checker *c, struct ri_check_rank *r, uint32_t step, int i)
@@ -252,15 +263,21 @@ static int open_operand(struct ri_checker *c, struct ri_check_rank *r, uint32_t 
 static int compute(struct ri_checker *c, struct ri_check_rank *r, uint32_t step)
 {
     const struct ri_operand *query = &r->s->steps[step].from[0];
+    const struct ri_operand *key = &r->s->steps[step].from[1];
     int err = 0;
 
     if (c->goal != RI_GOAL_ATTENTION)
         return ri_step_fault(r->s, step, "there is nothing to compute in this collective");
     for (int i = 0; !err && i < RI_OPERANDS; i++)
         err = open_operand(c, r, step, i);
-    for (int b = 0; b < query->blocks; b++)
-        for (int p = 0; !err && p < query->parts; p++)
-            err = compute_pairs(c, r, step, b, p);
+    for (int n = 0; !err && n < query->blocks * query->parts; n++) {
+        struct named q = name_of(c, r, query, n / query->parts, n % query->parts);
+
+        for (int b = 0; !err && b < key->blocks; b++)
+            err = compute_pairs(c, r, step, &q, key->block + b);
+    }
+    for (int k = 0; !err && k < 2; k++)
+        err = compute_side(c, r, step, k);
     return err;
 }
 
