@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which transfers inside a host move nothing: the receiver reads the holder's memory in place.
  *
- * The holder may write over that memory only when nobody reads it any more, so it waits for ranks that
- * wait for others, and for itself in the end.  A time is given to every step: 2 * turn to a transfer;
- * to work one more than the latest transfer that it, or work before it, waits for.  What a step
- * waits for in its own rank has an earlier time, or the same and a place before it.  A reader may be
- * waited for when its time is earlier than the writer's: then the step of the earliest time that is
- * not done can always go on. */
+ * The holder may write over that memory only when nobody reads it any more, so it waits for ranks
+ * that wait for others, and for itself in the end.  A time is given to every step: 2 * turn to a
+ * transfer; to work one more than the latest transfer that it, or work before it, waits for.  What
+ * a step waits for in its own rank has an earlier time, or the same and a place before it.  A
+ * reader may be waited for when its time is earlier than the writer's: then the step of the
+ * earliest time that is not done can always go on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,11 +19,11 @@ enum { OWN = -1, MIXED = -2 };
 /* One rank's steps as far as binding is concerned. */
 struct times {
     int64_t *time;      /* [steps] */
-    int64_t *last;      /* [steps] RECV: the latest of it and of the steps that read what it brought */
+    int64_t *last;      /* [steps] RECV: the latest of it and of all that read what it brought */
     int64_t *rewritten; /* [steps] SEND: when what it sends is written over in this rank's memory */
     int64_t *limit;     /* [steps] bound RECV: the holder's `rewritten` */
-    int32_t *brought;   /* [steps] SEND: the RECV that brought just this; OWN: memory of ours holds it;
-                           MIXED: RECVs that may bind brought parts of it */
+    int32_t *brought;   /* [steps] SEND: the RECV that brought just this; OWN: memory of ours holds
+                           it; MIXED: RECVs that may bind brought parts of it */
 };
 
 /* A transfer inside a host. */
@@ -293,8 +293,7 @@ static int can_bind(const struct binder *b, const struct pair *pair)
     return ri_is_whole_view(s, to) && a->slots[from->slot].kind != RI_OUT &&
            a->slots[from->slot].bundle == s->slots[to->slot].bundle && to->blocks == 1 &&
            from->block == to->block && from->blocks == 1 && from->first_part == to->first_part &&
-           from->parts == to->parts &&
-           (s->head_parts == 1 || to->parts == ri_schedule_parts(s));
+           from->parts == to->parts && (s->head_parts == 1 || to->parts == ri_schedule_parts(s));
 }
 
 /* Until when what the pair moves lies where it would be read; negative: it cannot be read in place.

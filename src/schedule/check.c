@@ -83,8 +83,9 @@ static int init_rank(const struct ri_checker *c, struct ri_check_rank *r,
     r->readers = calloc(places, sizeof(*r->readers));
     r->version = calloc(places, sizeof(*r->version));
     r->reads = calloc(steps, sizeof(*r->reads));
-    if (!r->bound || !r->readers || !r->version || !r->reads || !r->mate || !r->held || !r->sets || !r->seen || !r->launched || !r->met || !r->done ||
-        !r->order)
+    if (!r->mate || !r->held || !r->sets || !r->seen || !r->launched || !r->met || !r->done)
+        return RONDO_ERR_MEMORY;
+    if (!r->order || !r->bound || !r->readers || !r->version || !r->reads)
         return RONDO_ERR_MEMORY;
     return 0;
 }

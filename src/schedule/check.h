@@ -20,7 +20,7 @@ struct ri_held {
 
 /* Where a view lies that was bound. */
 struct ri_bound {
-    int32_t by; /* the RECV that bound it; -1: it lies in this rank's memory, the rest says nothing */
+    int32_t by; /* the RECV that bound it; -1: it lies in this rank's memory */
     int32_t holder;
     uint32_t place, version; /* of the holder, and which of its contents */
 };
@@ -37,7 +37,7 @@ struct ri_check_rank {
     struct ri_bound *bound;         /* [places] */
     uint32_t *readers;              /* [places] how many ranks read this memory in place */
     uint32_t *version;              /* [places] counts the writes into this memory */
-    uint32_t *reads;                /* [steps] of a bound RECV: reads that are not done, and itself */
+    uint32_t *reads;                /* [steps] of a bound RECV: itself and reads that are not done */
     uint32_t *order;                /* transfers by stream, in it by turn */
     uint32_t next[RI_LANES], end[RI_LANES]; /* per stream: what of order is left */
     uint32_t next_work;                     /* next step that is no transfer */
@@ -52,7 +52,7 @@ struct ri_checker {
     /* A set has a bit per contribution: of a query side, key block * token_parts + key run; of a
      * key side the same of queries; of R and X, the rank it is from. */
     size_t words;
-    uint64_t *computed; /* bit per pair, attention only; see pair_bit in check_run.c */
+    uint64_t *computed; /* bit per query part and key run, attention only */
     int binding; /* the model that runs: bind bits are obeyed, else ignored */
     struct ri_check *check;
 };
@@ -70,8 +70,8 @@ int ri_check_pairs(struct ri_checker *c);
 int ri_check_order(const struct ri_schedule *s);
 /* check_run.c: runs all ranks; one_stream: whole turns in order, else each lane on its own. */
 int ri_check_run(struct ri_checker *c, int one_stream);
-/* check_bind.c: the binding model.  A run starts; a step begins (a RECV is launched), a bound transfer
- * meets, a step is done.  may_write: nobody reads what the step writes. */
+/* check_bind.c: the binding model.  A run starts; a step begins (a RECV is launched), a bound
+ * transfer meets, a step is done.  may_write: nobody reads what the step writes. */
 void ri_check_bind_start(struct ri_check_rank *r);
 int ri_check_may_write(const struct ri_check_rank *r, uint32_t step);
 int ri_check_bind_begin(struct ri_checker *c, struct ri_check_rank *r, uint32_t step);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The binding model: a bound RECV makes its view refer to the holder's memory, where its readers are
- * counted until the last of them is done.  Whoever writes that memory waits for none to be left.  That
- * nobody reads what was written since is seen apart from the counters. */
+/* The binding model: a bound RECV makes its view refer to the holder's memory, where its readers
+ * are counted until the last of them is done.  Whoever writes that memory waits for none to be
+ * left.  That nobody reads what was written since is seen apart from the counters. */
 #include <string.h>
 
 #include "schedule/check.h"
@@ -71,8 +71,7 @@ static int reads_hold(const struct ri_checker *c, const struct ri_check_rank *r,
         for (int n = 0; n < place_count(o); n++) {
             const struct ri_bound *bound = &r->bound[place_of(r, o, n)];
 
-            if (bound->by >= 0 &&
-                c->rank[bound->holder].version[bound->place] != bound->version)
+            if (bound->by >= 0 && c->rank[bound->holder].version[bound->place] != bound->version)
                 return ri_step_fault(r->s, step,
                                      "reads slot %d in the memory of rank %d, which was written "
                                      "again",

@@ -39,8 +39,8 @@ static inline int ri_schedule_parts(const struct ri_schedule *s)
     return s->head_parts * s->token_parts;
 }
 
-/* The first of all places that belong to each slot, in one numbering; first[slot_count] is how many
- * there are.  Allocated; NULL when out of memory. */
+/* The first of all places that belong to each slot, in one numbering; first[slot_count] is how
+ * many there are.  Allocated; NULL when out of memory. */
 uint32_t *ri_places_create(const struct ri_schedule *s);
 
 /* The place of part `part` (0 .. parts-1, counted in the operand) of its block `block`. */
@@ -71,8 +71,8 @@ int ri_schedule_turn_rules(const struct ri_schedule *s);
 
 /* bind.c: all its slots are views, and it has all the parts that they have room for. */
 int ri_is_whole_view(const struct ri_schedule *s, const struct ri_operand *o);
-/* bind.c: the binding rule, for bits that are set in the schedules of all ranks: memory that others read
- * in place is written over only in a turn later than all their reads, as said there. */
+/* bind.c: the binding rule, for bits that are set in the schedules of all ranks: memory that
+ * others read in place is written over only in a turn later than all their reads, as said there. */
 int ri_schedule_bind_rules(struct ri_schedule *const *schedules, int ranks);
 
 /* derive.c: deps, stores and turns from the slots and steps; refuses what breaks a rule that one

@@ -153,9 +153,9 @@ extern const struct ri_builder_entry ri_builders[]; /* ends with a NULL name */
 
 /* ---- bind.c: reading in place inside a host ---- */
 
-/* Sets the bind bits of all ranks wherever the binding rule allows it, and clears the others.  All ranks
- * that do this find the same.  schedules[r] may be NULL for all ranks of a host; dependencies are
- * derived before.  RONDO_ERR_ARGUMENT when ends do not meet, RONDO_ERR_MEMORY. */
+/* Sets the bind bits of all ranks wherever the binding rule allows it, and clears the others.  All
+ * ranks that do this find the same.  schedules[r] may be NULL for all ranks of a host; dependencies
+ * are derived before.  RONDO_ERR_ARGUMENT when ends do not meet, RONDO_ERR_MEMORY. */
 int ri_schedule_bind(struct ri_schedule *const *schedules, int ranks);
 /* True for a view that steps write by binding only: it needs no memory. */
 int ri_slot_is_bound(const struct ri_schedule *schedule, int32_t slot);
@@ -170,7 +170,7 @@ int ri_schedule_parse(const char *text, struct ri_schedule **schedule, const cha
 /* 64 bits over everything that both ends of a transfer must agree on, and all the rest. */
 uint64_t ri_schedule_hash(const struct ri_schedule *schedule);
 
-/* ---- check.c: proves all ranks at once, symbolically; with bind bits in the copying model too ---- */
+/* ---- check.c: proves all ranks at once, symbolically: as if all were copied, and bound ---- */
 
 struct ri_check {
     char message[256]; /* the first fault, in words: rank, step, what and what was expected */
