@@ -67,8 +67,8 @@ static void find_mates(struct game *g, int r)
         enum ri_op other = step->op == RI_SEND ? RI_RECV : RI_SEND;
 
         if (ri_step_moves(step))
-            p->mate[i] = nth_with(g->p[step->peer].s, other, r,
-                                  seen[step->op == RI_SEND][step->peer]++);
+            p->mate[i] =
+                nth_with(g->p[step->peer].s, other, r, seen[step->op == RI_SEND][step->peer]++);
     }
 }
 
@@ -241,9 +241,9 @@ static int may_post(const struct game *g, const struct player *p, int step)
     for (uint32_t i = 0; i < p->s->step_count; i++) {
         if (!in_stream(g, &p->s->steps[i], mine->lane) || p->state[i] != WAITS)
             continue;
-        if (g->how->streams == PLAY_FREE ? (int)i < step
-                                         : p->s->steps[i].turn == mine->turn &&
-                                               !ready(g, p, (int)i))
+        if (g->how->streams == PLAY_FREE
+                ? (int)i < step
+                : p->s->steps[i].turn == mine->turn && !ready(g, p, (int)i))
             return 0;
     }
     return 1;

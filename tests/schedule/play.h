@@ -7,13 +7,14 @@
 #include "tests/schedule/ranks.h"
 
 /* Runs attention schedules in a random order, on numbers that stand for content.  Nothing of the
- * checker is used, and nothing is believed of what steps name: content is followed from the caller's
- * memory to the results, and whoever touches memory that another step is at is found out. */
+ * checker is used, and nothing is believed of what steps name: content is followed from the
+ * caller's memory to the results, and whoever touches memory that another step is at is found
+ * out. */
 
 enum play_streams { PLAY_FREE, PLAY_LANES, PLAY_ONE, PLAY_STREAMS };
 
 struct play {
-    enum play_streams streams; /* messages in order per lane; groups per lane; groups of whole turns */
+    enum play_streams streams; /* messages, in order per lane; groups per lane; whole turns */
     int binding;               /* obeys bind bits */
     /* Faults of an engine or a transport. */
     int releases_when_bound; /* in place of when it was read */

@@ -11,7 +11,8 @@ int play_block_of(const struct ri_schedule *s, int slot)
     int nth = 0;
 
     for (int i = 0; i < slot; i++)
-        nth += s->slots[i].bundle == s->slots[slot].bundle && s->slots[i].kind == s->slots[slot].kind;
+        nth +=
+            s->slots[i].bundle == s->slots[slot].bundle && s->slots[i].kind == s->slots[slot].kind;
     for (int b = 0; b < s->blocks; b++)
         if (s->owner[b] == s->rank && nth-- == 0)
             return b;
@@ -148,8 +149,8 @@ void play_look_at_results(struct game *g, const struct player *p)
         for (int part = 0; s->slots[i].kind == RI_OUT && part < s->slots[i].parts; part++) {
             const struct cell *cell = &p->cells[p->first[i] + part];
 
-            if (!cell->full || cell->value != whole_sum(s, s->slots[i].bundle,
-                                                        play_block_of(s, (int)i), part))
+            if (!cell->full ||
+                cell->value != whole_sum(s, s->slots[i].bundle, play_block_of(s, (int)i), part))
                 broken(g, "a result is wrong");
         }
         for (int part = 0; part < s->slots[i].parts; part++)

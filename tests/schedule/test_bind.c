@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where slots are bound inside a host, what memory is left, and what happens where they must not be. */
+/* Where slots are bound inside a host, what memory is left, and what happens where they must not
+ * be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,8 +117,7 @@ static void ring_with_landing(struct ranks *all, int hosts, int local, int landi
 
             if (t < ranks - 1) {
                 ri_schedule_send(s, ri_operand(s, slot, block), (r + 1) % ranks, t);
-                ri_schedule_recv(s,
-                                 ri_operand(s, 3 + t % landing, (r - t - 1 + 2 * ranks) % ranks),
+                ri_schedule_recv(s, ri_operand(s, 3 + t % landing, (r - t - 1 + 2 * ranks) % ranks),
                                  (r + ranks - 1) % ranks, t);
             }
             ri_schedule_compute(s, ri_operand(s, 0, r), ri_operand(s, slot, block),
@@ -146,8 +146,8 @@ static void says(struct ranks *all, const char *words)
         fail_msg("'%s' lacks '%s'", check.message, words);
 }
 
-/* The entry rank of a host may not write its landing slot again before the last rank of the host has
- * sent the block on, in the turn in which that happens. */
+/* The entry rank of a host may not write its landing slot again before the last rank of the host
+ * has sent the block on, in the turn in which that happens. */
 static void rings_over_hosts_bind_with_one_slot_more_than_ranks(void **state)
 {
     for (int hosts = 2; hosts <= 4; hosts++) {
@@ -202,6 +202,35 @@ static void two_level_needs_what_comes_from_other_hosts(void **state)
     everything_is_bound(&all, 1);
     ranks_accept(&all, RI_GOAL_ATTENTION);
     ranks_release(&all);
+}
+
+/* The blocks of other hosts, one under way and one that is read when there are more than two. */
+static void builders_need_what_the_table_says(void **state)
+{
+    static ri_builder *const two_level[] = {ri_build_two_level_forward, ri_build_two_level_kv_grad,
+                                            ri_build_two_level_q_grad};
+    static ri_builder *const direct[] = {ri_build_direct_forward, ri_build_direct_kv_grad,
+                                         ri_build_direct_q_grad};
+    int32_t host[16];
+    struct ranks all;
+
+    for (int hosts = 1; hosts <= 4; hosts++) {
+        for (int local = 2; local <= 4; local++) {
+            set_hosts(host, hosts, local);
+            for (int b = 0; b < 3; b++) {
+                ranks_build(&all, two_level[b], hosts * local, host, 0);
+                bind_all(&all);
+                everything_is_bound(&all, hosts < 3 ? hosts - 1 : 2);
+                ranks_release(&all);
+            }
+        }
+    }
+    for (int b = 0; b < 3; b++) {
+        ranks_build(&all, direct[b], 7, NULL, 0);
+        bind_all(&all);
+        everything_is_bound(&all, 0);
+        ranks_release(&all);
+    }
 }
 
 static void meshes_read_both_sides_in_place(void **state)
@@ -336,20 +365,22 @@ static int played_wrong(const struct ranks *all, struct play how, const char *wo
     return wrong;
 }
 
-/* The rings run over all orders; an engine that lets the holder write too early is found out, one that
- * waits where it must not hangs. */
+/* The rings run over all orders; an engine that lets the holder write too early is found out,
+ * one that waits where it must not hangs. */
 static void engines_that_break_the_rule_are_caught(void **state)
 {
     static const char seen[] =
         "writes what is in use, reads what is being written, computes on what it does not name";
+    struct play early = {.binding = 1}, hasty = {.binding = 1};
     struct ranks all;
 
     ring_with_landing(&all, 3, 3, 4);
     bind_all(&all);
     assert_int_equal(played_wrong(&all, (struct play){.binding = 0}, NULL), 0);
     assert_int_equal(played_wrong(&all, (struct play){.binding = 1}, NULL), 0);
-    assert_true(played_wrong(&all, (struct play){.binding = 1, .releases_when_bound = 1}, seen) > 0);
-    assert_true(played_wrong(&all, (struct play){.binding = 1, .waits_for_no_reader = 1}, seen) > 0);
+    early.releases_when_bound = hasty.waits_for_no_reader = 1;
+    assert_true(played_wrong(&all, early, seen) > 0);
+    assert_true(played_wrong(&all, hasty, seen) > 0);
     ranks_release(&all);
     ring_with_landing(&all, 3, 3, 2);
     bind_by_hand(&all);
@@ -366,6 +397,7 @@ int main(void)
         cmocka_unit_test(rings_over_hosts_bind_with_one_slot_more_than_ranks),
         cmocka_unit_test(too_few_landing_slots_deadlock),
         cmocka_unit_test(two_level_needs_what_comes_from_other_hosts),
+        cmocka_unit_test(builders_need_what_the_table_says),
         cmocka_unit_test(meshes_read_both_sides_in_place),
         cmocka_unit_test(head_groups_are_copied),
         cmocka_unit_test(head_groups_may_be_bound_by_hand),
