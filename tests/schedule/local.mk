@@ -44,6 +44,14 @@ check_PROGRAMS += tests/schedule/test_golden
 tests_schedule_test_golden_SOURCES = tests/schedule/test_golden.c tests/schedule/ranks.h
 tests_schedule_test_golden_CFLAGS = $(test_cflags)
 tests_schedule_test_golden_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/schedule/test_mutations
+tests_schedule_test_mutations_SOURCES = tests/schedule/test_mutations.c tests/schedule/texts.c
+tests_schedule_test_mutations_SOURCES += tests/schedule/mutate.c tests/schedule/mutate.h
+tests_schedule_test_mutations_SOURCES += tests/schedule/play.c tests/schedule/play_content.c \
+	tests/schedule/play.h tests/schedule/play_game.h
+tests_schedule_test_mutations_SOURCES += tests/schedule/ranks.c tests/schedule/ranks.h
+tests_schedule_test_mutations_CFLAGS = $(test_cflags)
+tests_schedule_test_mutations_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/schedule/test_simulate
 tests_schedule_test_simulate_SOURCES = tests/schedule/test_simulate.c tests/schedule/machine.h
 tests_schedule_test_simulate_SOURCES += tests/schedule/texts.c
