@@ -65,6 +65,16 @@ tests_schedule_test_text_CFLAGS = $(test_cflags)
 tests_schedule_test_text_LDADD = $(test_ldadd)
 endif
 
+# All machines of up to 64 ranks take minutes, so check takes the small ones only.
+noinst_PROGRAMS += tests/schedule/shapes
+tests_schedule_shapes_SOURCES = tests/schedule/shapes.c
+tests_schedule_shapes_LDADD = librondo_core.la
+dist_check_SCRIPTS += tests/schedule/shapes.sh
+
+check-shapes: all
+	tests/schedule/shapes --ranks 64
+.PHONY: check-shapes
+
 # A new case is two files, and its name here.
 EXTRA_DIST += \
 	tests/schedule/all_reduce_1_0.case tests/schedule/all_reduce_1_0.out \
