@@ -158,8 +158,8 @@ static struct ri_plan_params params_of(rondo_comm_t comm, const struct rondo_lay
                                        const struct wish *wish, struct ri_pool *pool)
 {
     return (struct ri_plan_params){
-        .place = { comm->rank, comm->size, comm->host, comm->transport }, .number = comm->next_plan,
-        .layout = layout, .desc = &wish->desc, .choice = &wish->choice, .kernel = wish->kernel,
+        .place = { comm->rank, comm->size, comm->host, comm->transport }, .layout = layout,
+        .desc = &wish->desc, .choice = &wish->choice, .kernel = wish->kernel,
         .max_in_flight = wish->max_in_flight, .pool = pool,
     };
 }
@@ -179,6 +179,7 @@ static int create_locked(struct rondo_plan *plan, const struct rondo_layout *lay
     if (err)
         return err;
     params = params_of(plan->comm, layout, wish, plan->comm->pool);
+    params.number = plan->comm->next_plan;
     return ri_plan_create(&params, &plan->plan);
 }
 

@@ -39,11 +39,9 @@ static size_t schedule_bytes(const struct ri_schedule *s)
 static size_t pass_bytes(const struct ri_pass *pass)
 {
     size_t steps = pass->schedule->step_count;
-    uint32_t work = pass->first_piece[steps], tiles = 0;
 
-    if (work > 0)
-        tiles = pass->work[work - 1].first_tile + pass->work[work - 1].tile_count;
-    return schedule_bytes(pass->schedule) + tiles * sizeof(*pass->tiles) + work * sizeof(*pass->work) +
+    return schedule_bytes(pass->schedule) +
+           pass->tile_room * (sizeof(*pass->tiles) + sizeof(*pass->work)) +
            3 * steps * sizeof(uint32_t) + pass->first_message[steps] * sizeof(*pass->messages);
 }
 

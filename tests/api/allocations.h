@@ -8,4 +8,8 @@
  * allocates with.  For programs linked with -Wl,--wrap=aligned_alloc. */
 size_t aligned_bytes(void);
 
+/* Answers the calling thread's next `good` calls of aligned_alloc, and refuses memory to those after them;
+ * negative: refuses none. */
+void aligned_fail_after(int good);
+
 #endif

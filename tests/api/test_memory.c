@@ -171,12 +171,85 @@ static void memory_refuses_each_argument(void **state)
     run(2, &shape, &options, memory_refuses_body);
 }
 
+/* ---- a pool that cannot grow ---- */
+
+static int start_forward(rondo_plan_t plan, const struct shard *s, rondo_request_t *request)
+{
+    rondo_attention_fwd_t fwd = shard_forward_tensors(s);
+
+    return rondo_attention_forward(plan, &fwd, NULL, request);
+}
+
+/* Plan `first` still has one start at a time, and gives what it should. */
+static int still_good(rondo_plan_t first, rondo_plan_t beside, const struct shard *s, const struct problem *p)
+{
+    rondo_request_t request = NULL, other = NULL;
+    int bad = expect(!start_forward(first, s, &request), "forward: %s", rondo_last_error());
+
+    bad += expect_error(start_forward(beside, s, &other), RONDO_ERR_BUSY, "1 of max_in_flight 1",
+                        "on the communicator", "beside");
+    bad += expect(!rondo_wait(&request, WAIT_MS), "wait: %s", rondo_last_error());
+    bad += expect(!shard_backward(first, s), "backward: %s", rondo_last_error());
+    return bad + expect(shard_forward_error(s, p) <= SHARD_BAR && shard_backward_error(s, p) <= SHARD_BAR,
+                        "results are off");
+}
+
+/* The last rank has memory for one more allocation at each try, and keeps what it could get. */
+static int grow_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
+    rondo_layout_t large = layout_of(RONDO_LAYOUT_ZIGZAG, 9 * t->problem.tokens, ranks);
+    rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_options_t options = t->options;
+    rondo_plan_t plans[2] = { NULL, NULL }, plan = NULL;
+    struct shard s;
+    int bad = 0, err = -1, tries;
+
+    shard_init(&s, layout, rank, &t->problem);
+    for (int i = 0; i < 2; i++)
+        bad += expect(!rondo_attention_plan(comm, layout, &desc, NULL, &plans[i]), "%s", rondo_last_error());
+    for (tries = 0; err && tries < 20 && !bad; tries++) {
+        aligned_fail_after(rank == ranks - 1 ? tries > 0 : -1);
+        err = rondo_attention_plan(comm, large, &desc, &options, &plan);
+        aligned_fail_after(-1);
+        if (err)
+            bad += expect_error(err, rank == ranks - 1 ? RONDO_ERR_MEMORY : RONDO_ERR_PEER, "out of memory",
+                                NULL, "large plan") +
+                   still_good(plans[0], plans[1], &s, &t->problem);
+    }
+    /* None; then partial o and lse, a larger arena, and two more of them. */
+    bad += expect(tries == 6, "a plan was made at try %d", tries);
+    bad += expect(!shard_both(plans[1], &s), "after all: %s", rondo_last_error());
+    rondo_plan_destroy(plan);
+    rondo_plan_destroy(plans[0]);
+    rondo_plan_destroy(plans[1]);
+    shard_release(&s);
+    rondo_layout_destroy(layout);
+    rondo_layout_destroy(large);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void a_pool_that_cannot_grow_stays_as_it_was(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+
+    (void)state;
+    options.max_in_flight = 3;
+    options.kernel = partial_kernel();
+    for (int ranks = 1; ranks <= 3; ranks++)
+        run(ranks, &shape, &options, grow_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_what_a_plan_takes),
         cmocka_unit_test(a_ring_keeps_two_blocks),
         cmocka_unit_test(memory_refuses_each_argument),
+        cmocka_unit_test(a_pool_that_cannot_grow_stays_as_it_was),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
