@@ -49,7 +49,6 @@ static int self_open(const struct ri_transport_params *params, struct ri_transpo
     self->base.ops = &ri_transport_self;
     self->base.rank = params->rank;
     self->base.ranks = params->ranks;
-    self->model = ri_self_model(params->config);
     self->posted_end = &self->posted;
     self->wake_fd = self->timer_fd = self->sleep_fd = -1;
     err = make_fds(self);
@@ -120,6 +119,7 @@ static int self_progress(struct ri_transport *transport)
     if (!self->posted)
         return events;
     pthread_mutex_lock(&self->world->lock);
+    ri_self_serve_links(self->world, now_ns);
     while (*link) {
         struct ri_xfer *xfer = *link, *next = xfer->next;
 
@@ -162,8 +162,8 @@ static int self_arm(struct ri_transport *transport)
         const struct ri_self_message *message = xfer->handle;
 
         work = ri_self_ready(xfer, ri_now_ns());
-        if (message->stage == SETTLED && message->due_ns < due_ns)
-            due_ns = message->due_ns;
+        if (message->stage == SETTLED && ri_self_look_ns(self->world, message) < due_ns)
+            due_ns = ri_self_look_ns(self->world, message);
     }
     self->armed = !work;
     pthread_mutex_unlock(&self->world->lock);

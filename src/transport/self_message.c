@@ -54,11 +54,22 @@ static struct ri_self_message *message_new(struct ri_self_world *world, int sour
     return message;
 }
 
+static void queue_leave(struct ri_self_world *world, const struct ri_self_message *message)
+{
+    struct ri_self_message **link = &world->queue;
+
+    while (*link && *link != message)
+        link = &(*link)->next;
+    if (*link)
+        *link = message->next;
+}
+
 static void message_recycle(struct ri_self_world *world, struct ri_self_message *message)
 {
     if (message->end[SEND] || message->end[RECEIVE] || message->given || message->root ||
         message->readers)
         return;
+    queue_leave(world, message);
     message->next = world->spare;
     world->spare = message;
 }
@@ -150,6 +161,7 @@ static void message_settle(struct ri_self_message *message, int status, int64_t 
 static void message_fail(struct ri_self_world *world, struct ri_self_message *message, int status,
                          int gone)
 {
+    queue_leave(world, message);
     message_settle(message, status, 0);
     message->gone = gone;
     reader_remove(world, message);
@@ -157,29 +169,62 @@ static void message_fail(struct ri_self_world *world, struct ri_self_message *me
     wake(world, message->destination);
 }
 
-/* When it arrives, posted at both ends now.  What is bound does not move: it takes no link. */
-static int64_t due_ns(struct ri_self_world *world, const struct ri_self_message *message)
-{
-    struct ri_self_member *from = &world->members[message->source];
-    struct ri_self_member *to = &world->members[message->destination];
-    const struct ri_self_model *model = &from->rank->model;
-    int lane = message->end[SEND]->lane;
-    int64_t now_ns = ri_now_ns(), due;
+/* ---- links ---- */
 
-    if (message->bind[SEND]) {
-        due = now_ns + model->lanes[lane].latency_us * 1000;
-    } else {
-        if (model->shared_nic && lane == RI_TRANSPORT_HOST) {
-            from = &world->members[from->nic];
-            to = &world->members[to->nic];
-        }
-        due = ri_self_due_ns(&from->out[lane], &to->in[lane], &model->lanes[lane], now_ns,
-                             message->bytes[SEND]);
-    }
-    return due + ri_self_delay_ns(model->seed, message->source, message->tag);
+static struct ri_self_link *link_of(struct ri_self_world *world, const struct ri_self_message *message,
+                                    int end)
+{
+    struct ri_self_member *member = &world->members[end == SEND ? message->source : message->destination];
+
+    if (world->model.shared_nic && message->lane == RI_TRANSPORT_HOST)
+        member = &world->members[member->nic];
+    return end == SEND ? &member->out[message->lane] : &member->in[message->lane];
 }
 
-/* Both ends are there now: the links are taken from this moment on. */
+static int64_t start_ns(struct ri_self_world *world, const struct ri_self_message *message)
+{
+    return ri_self_start_ns(link_of(world, message, SEND), link_of(world, message, RECEIVE),
+                            message->met_ns);
+}
+
+void ri_self_serve_links(struct ri_self_world *world, int64_t now_ns)
+{
+    for (;;) {
+        struct ri_self_message *first = world->queue;
+
+        for (struct ri_self_message *m = first; m; m = m->next)
+            if (start_ns(world, m) < start_ns(world, first))
+                first = m;
+        if (!first || start_ns(world, first) > now_ns)
+            return;
+        queue_leave(world, first);
+        first->due_ns = ri_self_due_ns(link_of(world, first, SEND), link_of(world, first, RECEIVE),
+                                       &world->model.lanes[first->lane], first->met_ns,
+                                       first->bind[SEND] ? 0 : first->bytes[SEND]) +
+                        ri_self_delay_ns(world->model.seed, first->source, first->tag);
+    }
+}
+
+int64_t ri_self_look_ns(struct ri_self_world *world, const struct ri_self_message *message)
+{
+    return message->due_ns != INT64_MAX ? message->due_ns : start_ns(world, message);
+}
+
+/* To the end of the queue; what its links can take now leaves it at once. */
+static void queue_enter(struct ri_self_world *world, struct ri_self_message *message)
+{
+    struct ri_self_message **link = &world->queue;
+
+    while (*link)
+        link = &(*link)->next;
+    message->next = NULL;
+    *link = message;
+    message->lane = message->end[SEND]->lane;
+    message->met_ns = ri_now_ns();
+    ri_self_serve_links(world, message->met_ns);
+}
+
+/* Both ends are there now. */
 static void message_match(struct ri_self_world *world, struct ri_self_message *message)
 {
     if (message->bytes[SEND] != message->bytes[RECEIVE] ||
@@ -187,9 +232,10 @@ static void message_match(struct ri_self_world *world, struct ri_self_message *m
         message_fail(world, message, RONDO_ERR_MISMATCH, 0);
         return;
     }
-    message_settle(message, RONDO_OK, due_ns(world, message));
+    message_settle(message, RONDO_OK, INT64_MAX);
     if (!message->bind[SEND])
         message->stage = MATCHED;
+    queue_enter(world, message);
     wake(world, message->source);
     wake(world, message->destination);
 }
@@ -346,6 +392,8 @@ void ri_self_give_up(struct ri_self *self, struct ri_xfer *xfer)
 
     while (message->stage == COPYING)
         pthread_cond_wait(&world->copied, &world->lock);
+    if (message->stage == MATCHED || (xfer->bind && message->stage == SETTLED))
+        queue_leave(world, message); /* one that is copied still arrives at its other end */
     if (xfer->bind && message->stage == SETTLED && !message->status) {
         bound_part(self, xfer, message);
         return;

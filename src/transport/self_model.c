@@ -38,14 +38,18 @@ int64_t ri_self_delay_ns(int64_t seed, int source, uint64_t tag)
     return (int64_t)(key % (uint64_t)(delay_max_ns + 1));
 }
 
+int64_t ri_self_start_ns(const struct ri_self_link *out, const struct ri_self_link *in, int64_t now_ns)
+{
+    int64_t start_ns = now_ns > out->free_ns ? now_ns : out->free_ns;
+
+    return start_ns > in->free_ns ? start_ns : in->free_ns;
+}
+
 int64_t ri_self_due_ns(struct ri_self_link *out, struct ri_self_link *in,
                        const struct ri_self_lane *lane, int64_t now_ns, size_t bytes)
 {
-    int64_t due_ns = now_ns > out->free_ns ? now_ns : out->free_ns;
+    int64_t due_ns = ri_self_start_ns(out, in, now_ns) + lane->latency_us * 1000;
 
-    if (due_ns < in->free_ns)
-        due_ns = in->free_ns;
-    due_ns += lane->latency_us * 1000;
     if (lane->bandwidth > 0)
         due_ns += (int64_t)((double)bytes * 1e9 / (double)lane->bandwidth);
     out->free_ns = in->free_ns = due_ns;

@@ -31,6 +31,9 @@ struct ri_self_model ri_self_model(const struct ri_config *config);
 /* Random delay of one message, 0 .. 5 ms, fixed by its arguments; 0 for seed 0. */
 int64_t ri_self_delay_ns(int64_t seed, int source, uint64_t tag);
 
+/* When a message that is ready at now_ns finds both idle. */
+int64_t ri_self_start_ns(const struct ri_self_link *out, const struct ri_self_link *in, int64_t now_ns);
+
 /* Puts a message on the sender's way out and the receiver's way in, behind what is on both, and says
  * when it has passed: both are taken for the latency and the time of its bytes. */
 int64_t ri_self_due_ns(struct ri_self_link *out, struct ri_self_link *in,

@@ -18,6 +18,7 @@ static struct ri_self_world *world_new(const struct ri_transport_params *params)
         return NULL;
     memcpy(world->token, params->token, sizeof(world->token));
     world->ranks = params->ranks;
+    world->model = ri_self_model(params->config);
     for (int r = 0; r < params->ranks; r++) {
         struct ri_self_member *member = &world->members[r];
 

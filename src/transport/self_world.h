@@ -30,7 +30,9 @@ struct ri_self_message {
     enum ri_self_stage stage;
     int status;
     int gone; /* RONDO_ERR_PEER: the rank that has closed */
-    int64_t due_ns;
+    int64_t met_ns; /* when the second end was posted */
+    int64_t due_ns; /* INT64_MAX: it waits for its links, in the world's queue */
+    uint8_t lane;   /* the sender's */
     /* Bound.  The message whose sender holds the content; while set, one of its readers is ours: the
      * receiver, or until it has it, the sender on its behalf. */
     struct ri_self_message *root;
@@ -38,7 +40,7 @@ struct ri_self_message {
     int readers;   /* of this message's own content */
     uint8_t given; /* the send is DONE, and its owner may ask for readers */
     uint8_t read;  /* the receive is DONE, and not released */
-    struct ri_self_message *next;     /* in an inbox, or among the spare ones */
+    struct ri_self_message *next;     /* in an inbox, in the queue, or among the spare ones */
     struct ri_self_message *next_all; /* every message of the world */
 };
 
@@ -57,18 +59,19 @@ struct ri_self_member {
 struct ri_self_world {
     uint8_t token[16];
     int ranks;
+    struct ri_self_model model; /* of the first to open */
     int references; /* guarded by worlds_lock, as next is; the rest by lock */
     struct ri_self_world *next;
     pthread_mutex_t lock;
     pthread_cond_t copied;
     struct ri_self_message *spare, *all;
+    struct ri_self_message *queue; /* have met, and wait for their links; in order of meeting */
     struct ri_self_member members[];
 };
 
 struct ri_self {
     struct ri_transport base;
     struct ri_self_world *world;
-    struct ri_self_model model;
     struct ri_xfer *posted, **posted_end; /* in order of posting */
     atomic_int let_go;                    /* a reader has let go, and the owner has not looked yet */
     int armed;                            /* the owner may sleep: write wake_fd */
@@ -96,6 +99,12 @@ int ri_self_reserve(struct ri_self_world *world, int n);
 
 /* Posts one end, after ri_self_check_bound and ri_self_reserve. */
 void ri_self_post_end(struct ri_self *self, struct ri_xfer *xfer);
+
+/* Gives links to those that wait for them, up to now: the first of those that find both ways idle. */
+void ri_self_serve_links(struct ri_self_world *world, int64_t now_ns);
+
+/* When a SETTLED message is due, or has to be looked at again. */
+int64_t ri_self_look_ns(struct ri_self_world *world, const struct ri_self_message *message);
 
 /* True when the owner of a posted xfer has something to do for it: copy when MATCHED, else finish. */
 int ri_self_ready(const struct ri_xfer *xfer, int64_t now_ns);

@@ -49,6 +49,38 @@ static void models_each_lane(void **state)
     assert_int_equal(model.shared_nic, 1);
 }
 
+/* The way into rank 1 is taken for long.  What rank 0 has for it waits, and holds back nothing else;
+ * also when it is given up. */
+static void passes_those_that_wait_for_others(void **state)
+{
+    static char out[3][1000000], in[3][1000000];
+    struct ri_config config = { .self_bandwidth = 1000 };
+    struct ri_xfer xfers[6] = { bench_send(1, 1, out[0], 1000000), bench_send(1, 2, out[1], 1),
+                                bench_send(3, 3, out[2], 1) };
+    struct ri_xfer *waiting = &xfers[1];
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, "self", 4, &config);
+    xfers[3] = bench_receive(2, 1, in[0], 1000000);
+    xfers[4] = bench_receive(0, 2, in[1], 1);
+    xfers[5] = bench_receive(0, 3, in[2], 1);
+    bench_post(&bench, 1, &xfers[3], 2);
+    bench_post(&bench, 3, &xfers[5], 1);
+    bench_post(&bench, 2, &xfers[0], 1);
+    bench_post(&bench, 0, &xfers[1], 2);
+    bench_run_done(&bench, &xfers[2], 1);
+    bench_run_done(&bench, &xfers[5], 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(xfers[i].state, RI_XFER_POSTED);
+        assert_int_equal(xfers[3 + i].state, RI_XFER_POSTED);
+    }
+    bench.ops->cancel(bench.rank[0], &waiting, 1);
+    assert_int_equal(xfers[1].state, RI_XFER_IDLE);
+    bench_close(&bench);
+    assert_int_not_equal(xfers[4].state, RI_XFER_POSTED);
+}
+
 /* Two ranks of a host send 1 MB each to two of another at 20 MB/s.  Each on a link of its own could
  * be done after 50 ms; one card for both takes 100 ms. */
 static void shares_the_card_of_a_host(void **state)
@@ -204,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_links_in_order),
         cmocka_unit_test(models_each_lane),
+        cmocka_unit_test(passes_those_that_wait_for_others),
         cmocka_unit_test(shares_the_card_of_a_host),
         cmocka_unit_test(delays_by_seed_source_and_tag),
         cmocka_unit_test(holds_messages_back_to_the_bandwidth),
