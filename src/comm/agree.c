@@ -10,7 +10,7 @@
 #include "comm/bytes.h"
 #include "comm/comm.h"
 
-enum { FIELDS_MAX = 64, TEXTS_BYTES = 512, TEXT_BYTES_MIN = 32 };
+enum { FIELDS_MAX = 64, TEXTS_BYTES = 512, TEXT_BYTES_MIN = 32, TEXT_BYTES_MAX = 96 };
 
 /* What a rank tells the others.  Of one size, so that ranks in different calls still understand each
  * other; all ranks run one version of the library. */
@@ -35,7 +35,7 @@ static size_t text_bytes(const struct ri_field *fields, int count)
 {
     int texts = text_count(fields, count);
 
-    return texts ? TEXTS_BYTES / (size_t)texts : 0;
+    return texts * TEXT_BYTES_MAX > TEXTS_BYTES ? TEXTS_BYTES / (size_t)texts : TEXT_BYTES_MAX;
 }
 
 static void fill(struct opinion *mine, const struct ri_field *fields, int count)
@@ -61,7 +61,8 @@ static void say(char *to, size_t bytes, const struct opinion *of, const struct r
     int64_t value = of->values[i];
 
     if (fields[i].text)
-        snprintf(to, bytes, "%s", of->texts + text_bytes(fields, count) * (size_t)text_count(fields, i));
+        snprintf(to, bytes, "%.*s", (int)bytes - 1,
+                 of->texts + text_bytes(fields, count) * (size_t)text_count(fields, i));
     else if (fields[i].names && value >= 0 && value < fields[i].name_count && fields[i].names[value])
         snprintf(to, bytes, "%s", fields[i].names[value]);
     else
@@ -70,7 +71,7 @@ static void say(char *to, size_t bytes, const struct opinion *of, const struct r
 
 static int differ(const struct opinion *all, const struct ri_field *fields, int count, int i, int r)
 {
-    char zero[TEXTS_BYTES], other[TEXTS_BYTES];
+    char zero[TEXT_BYTES_MAX], other[TEXT_BYTES_MAX];
 
     say(zero, sizeof(zero), &all[0], fields, count, i);
     say(other, sizeof(other), &all[r], fields, count, i);

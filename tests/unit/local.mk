@@ -55,6 +55,16 @@ tests_unit_test_agree_SOURCES = tests/unit/test_agree.c tests/group.h tests/help
 tests_unit_test_agree_CFLAGS = $(test_cflags)
 tests_unit_test_agree_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_words
+tests_unit_test_words_SOURCES = tests/unit/test_words.c tests/group.h tests/helper.h tests/threads.h
+tests_unit_test_words_CFLAGS = $(test_cflags)
+tests_unit_test_words_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/unit/test_family
+tests_unit_test_family_SOURCES = tests/unit/test_family.c tests/group.h tests/helper.h tests/threads.h
+tests_unit_test_family_CFLAGS = $(test_cflags)
+tests_unit_test_family_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_split
 tests_unit_test_split_SOURCES = tests/unit/test_split.c tests/group.h tests/helper.h tests/threads.h
 tests_unit_test_split_CFLAGS = $(test_cflags)
