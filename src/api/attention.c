@@ -138,15 +138,17 @@ static int64_t float_bits(float x)
 static int agree(rondo_comm_t comm, const struct rondo_layout *layout, const struct wish *wish,
                  int64_t hash, int status)
 {
+    static const char *const masks[] = { [RONDO_MASK_FULL] = "full", [RONDO_MASK_CAUSAL] = "causal" };
     const rondo_attention_desc_t *desc = &wish->desc;
     unsigned flags = wish->kernel ? wish->kernel->flags : 0;
     const struct ri_field fields[] = {
-        { "layout kind", layout->kind }, { "tokens", layout->tokens },
-        { "layout ranks", layout->ranks }, { "dtype", desc->dtype }, { "mask", desc->mask },
+        { .name = "layout kind", .text = rondo_layout_kind_name(layout->kind) }, { "tokens", layout->tokens },
+        { "layout ranks", layout->ranks }, { "dtype", desc->dtype },
+        { "mask", desc->mask, masks, sizeof(masks) / sizeof(masks[0]), NULL },
         { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
         { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
-        { "scale (bits)", float_bits(desc->scale) }, { "schedule", wish->choice.id[RI_FORWARD] },
-        { "backward", wish->choice.id[RI_BACKWARD] }, { "max_in_flight", wish->max_in_flight },
+        { "scale (bits)", float_bits(desc->scale) }, { .name = "schedule", .text = wish->choice.name[RI_FORWARD] },
+        { .name = "backward", .text = wish->choice.name[RI_BACKWARD] }, { "max_in_flight", wish->max_in_flight },
         { "kernel needs o", (flags & RONDO_KERNEL_NEEDS_O) != 0 }, { "plan number", comm->next_plan },
         { "schedule (hash)", hash },
     };

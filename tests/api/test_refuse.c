@@ -225,22 +225,24 @@ struct difference {
     size_t offset, bytes;
     int64_t value, others;
     const char *text, *field;
+    const char *word, *others_word; /* how errors put the values; NULL: as numbers */
 };
 
 static const struct difference differences[] = {
-    { AT(layout.kind), 4, RONDO_LAYOUT_ZIGZAG, RONDO_LAYOUT_CONTIGUOUS, 0, "layout kind" },
-    { AT(layout.tokens), 8, TOKENS + 1, TOKENS, 0, "tokens" },
-    { AT(layout.tokens), 8, 2 * TOKENS, TOKENS, 0, "tokens" },
-    { AT(desc.mask), 4, RONDO_MASK_FULL, RONDO_MASK_CAUSAL, 0, "mask" },
-    { AT(desc.batch), 8, 1, 2, 0, "batch" },
-    { AT(desc.q_heads), 4, 2, 4, 0, "q_heads" },
-    { AT(desc.kv_heads), 4, 1, 2, 0, "kv_heads" },
-    { AT(desc.qk_dim), 4, 16, 8, 0, "qk_dim" },
-    { AT(desc.v_dim), 4, 0, 4, 0, "v_dim" },
-    { AT(desc.scale), 4, 0x3f800000, 0, 0, "scale" },
-    { AT(options.backward), 0, 0, 0, "none", "backward" },
-    { AT(options.max_in_flight), 4, 3, 1, 0, "max_in_flight" },
-    { AT(kernel.flags), 4, RONDO_KERNEL_MERGES | RONDO_KERNEL_NEEDS_O, 0, 0, "kernel needs o" },
+    { AT(layout.kind), 4, RONDO_LAYOUT_ZIGZAG, RONDO_LAYOUT_CONTIGUOUS, 0, "layout kind", "zigzag",
+      "contiguous" },
+    { AT(layout.tokens), 8, TOKENS + 1, TOKENS, 0, "tokens", NULL, NULL },
+    { AT(layout.tokens), 8, 2 * TOKENS, TOKENS, 0, "tokens", NULL, NULL },
+    { AT(desc.mask), 4, RONDO_MASK_FULL, RONDO_MASK_CAUSAL, 0, "mask", "full", "causal" },
+    { AT(desc.batch), 8, 1, 2, 0, "batch", NULL, NULL },
+    { AT(desc.q_heads), 4, 2, 4, 0, "q_heads", NULL, NULL },
+    { AT(desc.kv_heads), 4, 1, 2, 0, "kv_heads", NULL, NULL },
+    { AT(desc.qk_dim), 4, 16, 8, 0, "qk_dim", NULL, NULL },
+    { AT(desc.v_dim), 4, 0, 4, 0, "v_dim", NULL, NULL },
+    { AT(desc.scale), 4, 0x3f800000, 0, 0, "scale", NULL, NULL },
+    { AT(options.backward), 0, 0, 0, "none", "backward", "none", "-grad" },
+    { AT(options.max_in_flight), 4, 3, 1, 0, "max_in_flight", NULL, NULL },
+    { AT(kernel.flags), 4, RONDO_KERNEL_MERGES | RONDO_KERNEL_NEEDS_O, 0, 0, "kernel needs o", NULL, NULL },
 };
 
 static int disagree(rondo_comm_t comm, int rank, const struct problem *p, const struct difference *d, int who)
@@ -248,7 +250,7 @@ static int disagree(rondo_comm_t comm, int rank, const struct problem *p, const 
     struct spoil how = { d->field, d->offset, d->bytes, d->value, d->text, RONDO_ERR_MISMATCH, d->field,
                          d->offset == AT(kernel.flags) };
     rondo_plan_t plan = UNTOUCHED;
-    char ranks[2][96];
+    char ranks[2][96], value[32];
     /* The values as they are compared: 0 stands for a default. */
     int64_t odd = d->offset == AT(desc.v_dim) ? 8 : d->offset == AT(kernel.flags) ? 1 : d->value;
     struct order o;
@@ -259,11 +261,14 @@ static int disagree(rondo_comm_t comm, int rank, const struct problem *p, const 
         spoil(&o, &how);
     err = make_plan(comm, &o, &plan);
     snprintf(ranks[0], sizeof(ranks[0]), "on rank 0 and ");
-    snprintf(ranks[1], sizeof(ranks[1]), who == 0 ? "is %lld on rank 0" : "%lld on rank %d", (long long)odd,
-             who);
+    snprintf(value, sizeof(value), "%lld", (long long)odd);
+    snprintf(ranks[1], sizeof(ranks[1]), who == 0 ? "is %s on rank 0" : "%s on rank %d",
+             d->word ? d->word : value, who);
     bad = expect_error(err, RONDO_ERR_MISMATCH, d->field, ranks[0], d->field);
     bad += expect_error(err, RONDO_ERR_MISMATCH, ranks[1], NULL, d->field);
-    if (d->others)
+    if (d->others_word)
+        snprintf(ranks[0], sizeof(ranks[0]), "%s on rank", d->others_word);
+    else if (d->others)
         snprintf(ranks[0], sizeof(ranks[0]), "%lld on rank", (long long)d->others);
     bad += expect_error(err, RONDO_ERR_MISMATCH, ranks[0], NULL, d->field);
     return bad + expect(plan == UNTOUCHED, "%s: plan was touched", d->field);
