@@ -69,6 +69,16 @@ tests_api_test_saved_SOURCES = tests/api/test_saved.c $(api_shard)
 tests_api_test_saved_CFLAGS = $(test_cflags)
 tests_api_test_saved_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_parts
+tests_api_test_parts_SOURCES = tests/api/test_parts.c $(api_shard)
+tests_api_test_parts_CFLAGS = $(test_cflags)
+tests_api_test_parts_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_threads
+tests_api_test_threads_SOURCES = tests/api/test_threads.c tests/threads.h $(api_shard)
+tests_api_test_threads_CFLAGS = $(test_cflags)
+tests_api_test_threads_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_leave
 tests_api_test_leave_SOURCES = tests/api/test_leave.c $(api_shard)
 tests_api_test_leave_CFLAGS = $(test_cflags)
