@@ -222,22 +222,38 @@ static void finish_step(struct ri_sim *sim, int rank, uint32_t step)
     }
 }
 
+/* A group is complete when all its messages are: nobody sees one of them before. */
+static void finish_group(struct ri_sim *sim, int rank, struct ri_sim_stream *stream)
+{
+    for (uint32_t at = stream->first; at < stream->end; at++)
+        if (in_stream(sim, rank, stream, at))
+            finish_step(sim, rank, sim->order[sim->base[rank] + at]);
+    next_group(sim, rank, stream);
+}
+
+static void finish_end(struct ri_sim *sim, int rank, uint32_t number)
+{
+    const struct ri_step *step = ri_sim_step(sim, rank, number);
+    struct ri_sim_stream *stream = stream_of(sim, rank, step);
+
+    if (stream->ops >> step->op & 1) {
+        if (--stream->left == 0)
+            finish_group(sim, rank, stream);
+    } else {
+        finish_step(sim, rank, number);
+    }
+    if (sim->cost->launch == RI_LAUNCH_HOST)
+        admit_receives(sim, rank, step->lane);
+}
+
 static void finish_message(struct ri_sim *sim, uint32_t m)
 {
     const struct ri_sim_message *message = &sim->message[m];
 
     for (int end = 0; end < 2; end++) {
-        int rank = message->rank[end];
-        const struct ri_step *step = ri_sim_step(sim, rank, message->step[end]);
-        struct ri_sim_stream *stream = stream_of(sim, rank, step);
-
         sim->link[message->link[end]].busy = 0;
         touch_link(sim, message->link[end]);
-        finish_step(sim, rank, message->step[end]);
-        if (stream->ops >> step->op & 1 && --stream->left == 0)
-            next_group(sim, rank, stream);
-        if (sim->cost->launch == RI_LAUNCH_HOST)
-            admit_receives(sim, rank, step->lane);
+        finish_end(sim, message->rank[end], message->step[end]);
     }
 }
 

@@ -108,6 +108,20 @@ static void two_levels_work_while_the_host_link_is_busy(void **state)
     ranks_release(&all);
 }
 
+/* A third of a block moves between hosts in each of three groups; the last block of the first round
+ * comes with the last third, and is seen no sooner.  Host-driven it is there after its own hop. */
+static void groups_are_seen_as_a_whole(void **state)
+{
+    struct ranks all;
+
+    ranks_build_as(&all, ri_build_two_level_forward,
+                   &(struct ri_build){.ranks = 8, .host = two_by_four, .chunked = 1});
+    assert_near(price(&all, launched(table_cost(1.5), RI_LAUNCH_ONE)),
+                3 * (.1 + 10. / 3) + 5 * 1.5);
+    assert_near(price(&all, table_cost(1.5)), 3 * (.1 + 10. / 3) + 4 * 1.5);
+    ranks_release(&all);
+}
+
 static void volumes_and_memory_are_counted(void **state)
 {
     struct ri_cost cost = table_cost_backward(1);
@@ -346,6 +360,7 @@ int main(void)
         cmocka_unit_test(ring_kv_grad_hides_its_work),
         cmocka_unit_test(one_host_hides_the_ring_behind_the_work),
         cmocka_unit_test(two_levels_work_while_the_host_link_is_busy),
+        cmocka_unit_test(groups_are_seen_as_a_whole),
         cmocka_unit_test(volumes_and_memory_are_counted),
         cmocka_unit_test(parts_are_fractions),
         cmocka_unit_test(chunks_pass_one_another_by),
