@@ -4,13 +4,10 @@
 #include "schedule/simulate.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "schedule/internal.h"
 #include "schedule/simulate_run.h"
-
-const char *const ri_row_names[RI_ROWS] = {"work", "local out", "local in", "host out", "host in"};
 
 /* ---- the heap of events ---- */
 
@@ -108,7 +105,7 @@ static void open_group(struct ri_sim *sim, int rank, struct ri_sim_stream *strea
 }
 
 /* The group that begins with the next transfer of the stream: all of its turn, or it alone. */
-static void next_group(struct ri_sim *sim, int rank, struct ri_sim_stream *stream)
+static void find_group(struct ri_sim *sim, int rank, struct ri_sim_stream *stream)
 {
     const uint32_t *order = sim->order + sim->base[rank];
     uint32_t at = stream->end, count = sim->rank[rank].transfers;
@@ -130,8 +127,24 @@ static void next_group(struct ri_sim *sim, int rank, struct ri_sim_stream *strea
         if (!stream->whole_turns)
             break;
     }
-    if (!stream->waiting)
+}
+
+/* Opens the group if all of it is ready.  The engine posts its sends without waiting for those
+ * before, so they are groups of one, each done when it is open. */
+static void try_group(struct ri_sim *sim, int rank, struct ri_sim_stream *stream)
+{
+    while (stream->left && !stream->waiting) {
         open_group(sim, rank, stream);
+        if (stream->whole_turns)
+            return;
+        find_group(sim, rank, stream);
+    }
+}
+
+static void next_group(struct ri_sim *sim, int rank, struct ri_sim_stream *stream)
+{
+    find_group(sim, rank, stream);
+    try_group(sim, rank, stream);
 }
 
 static struct ri_sim_stream *stream_of(struct ri_sim *sim, int rank, const struct ri_step *step)
@@ -202,7 +215,7 @@ static void transfer_ready(struct ri_sim *sim, int rank, uint32_t step)
         if (is_admitted(sim, rank, it))
             open_end(sim, step);
     } else if (in_group(sim, rank, stream, step) && --stream->waiting == 0) {
-        open_group(sim, rank, stream);
+        try_group(sim, rank, stream);
     }
 }
 
@@ -236,7 +249,7 @@ static void finish_end(struct ri_sim *sim, int rank, uint32_t number)
     const struct ri_step *step = ri_sim_step(sim, rank, number);
     struct ri_sim_stream *stream = stream_of(sim, rank, step);
 
-    if (stream->ops >> step->op & 1) {
+    if (stream->whole_turns) {
         if (--stream->left == 0)
             finish_group(sim, rank, stream);
     } else {
@@ -477,13 +490,4 @@ int ri_simulate(struct ri_schedule *const *schedules, int ranks, const struct ri
     else
         *simulation = out;
     return err;
-}
-
-void ri_simulation_release(struct ri_simulation *simulation)
-{
-    if (!simulation)
-        return;
-    free(simulation->rank);
-    free(simulation->events);
-    memset(simulation, 0, sizeof(*simulation));
 }

@@ -8,6 +8,8 @@
 #include "schedule/internal.h"
 #include "schedule/simulate_run.h"
 
+const char *const ri_row_names[RI_ROWS] = {"work", "local out", "local in", "host out", "host in"};
+
 /* ---- numbers of steps ---- */
 
 static int32_t host_of(const struct ri_sim *sim, int rank)
@@ -332,6 +334,15 @@ void ri_sim_release(struct ri_sim *sim)
     free(sim->dirty_link);
     free(sim->message);
     free(sim->event);
+}
+
+void ri_simulation_release(struct ri_simulation *simulation)
+{
+    if (!simulation)
+        return;
+    free(simulation->rank);
+    free(simulation->events);
+    memset(simulation, 0, sizeof(*simulation));
 }
 
 /* ---- volumes and memory ---- */

@@ -1,4 +1,14 @@
 # Names the files of tests/schedule.
+check_PROGRAMS += tests/schedule/prices
+tests_schedule_prices_SOURCES = tests/schedule/prices.c tests/schedule/prices.h
+tests_schedule_prices_SOURCES += tests/schedule/price_rows.c tests/schedule/machine.h
+tests_schedule_prices_LDADD = librondo_core.la -lm
+
+# All published prices beside ours.
+check-prices: tests/schedule/prices
+	tests/schedule/prices$(EXEEXT) --table
+.PHONY: check-prices
+
 if HAVE_CMOCKA
 check_PROGRAMS += tests/schedule/test_bind
 tests_schedule_test_bind_SOURCES = tests/schedule/test_bind.c tests/schedule/texts.c
