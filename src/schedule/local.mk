@@ -15,6 +15,7 @@ librondo_core_la_SOURCES += src/schedule/text.c
 librondo_core_la_SOURCES += src/schedule/parse.c src/schedule/parse_step.c src/schedule/parse.h
 librondo_core_la_SOURCES += src/schedule/simulate.c src/schedule/simulate_setup.c
 librondo_core_la_SOURCES += src/schedule/simulate.h src/schedule/simulate_run.h
+librondo_core_la_SOURCES += src/schedule/candidates.c src/schedule/candidates.h
 librondo_core_la_SOURCES += src/schedule/check.c src/schedule/check.h
 librondo_core_la_SOURCES += src/schedule/check_pairs.c
 librondo_core_la_SOURCES += src/schedule/check_order.c

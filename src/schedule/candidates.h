@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_CANDIDATES_H
+#define RI_CANDIDATES_H
+
+#include "schedule/simulate.h"
+
+/* The attention schemes that could run on a machine, with what each would cost.  No rule by name
+ * holds on every machine (on hosts of 4, 2 and 1 ranks the flat ring wins), so all are priced. */
+
+enum {
+    RI_MAX_CANDIDATES = 32,
+    /* A larger machine is priced by a part of it: hosts of the same sizes, as many as have this
+     * many ranks at most (of a host with more than half of them, that many).  Times and volumes
+     * are then scaled by the ratio of ranks: rings are as long as there are ranks. */
+    RI_MAX_PRICED_RANKS = 128
+};
+
+struct ri_candidate_query {
+    int ranks;
+    const int32_t *host;        /* [ranks]; NULL: all on one */
+    const struct ri_cost *cost; /* of the pass that is asked for */
+    int backward;               /* else forward */
+    /* NULL or "auto": every one that can gain something on this machine. */
+    const char *schedule;  /* "ring", "two-level", "direct" */
+    const char *gradients; /* backward only: "kv-grad", "q-grad" */
+};
+
+struct ri_candidate {
+    const char *schedule, *gradients; /* names as in the query; gradients is NULL forward */
+    char variant[24]; /* of the schedule: "chunked", "2-pieces"; "" if it has but one */
+    ri_builder *builder;
+    struct ri_build build; /* for rank 0; host is the query's */
+    int priced_ranks;      /* how many ranks were simulated */
+    double seconds;
+    double compute_seconds;                   /* of the rank that computes most */
+    double sent[RI_LANES];                    /* units, of the rank that sends most on the lane */
+    double own_blocks[RI_BUNDLES], own_units; /* as in struct ri_simulation */
+};
+
+/* Fills list[0 .. *count-1], cheapest first; of equal prices the simpler scheme.
+ * RONDO_ERR_ARGUMENT names what is not known, or the cost that is no price. */
+int ri_candidates(const struct ri_candidate_query *query, struct ri_candidate *list, int *count);
+
+#endif

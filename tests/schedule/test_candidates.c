@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which schemes are priced on which machine, and which wins. */
+#include <math.h>
+#include <rondo/status.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "schedule/candidates.h"
+#include "tests/schedule/machine.h"
+
+enum { ROOM = 1024 };
+
+static int32_t host[ROOM];
+
+/* Hosts of the given sizes, ended by 0. */
+static int machine(const int *sizes)
+{
+    int ranks = 0;
+
+    for (int h = 0; sizes[h]; h++)
+        for (int i = 0; i < sizes[h]; i++)
+            host[ranks++] = h;
+    return ranks;
+}
+
+static int ask(int ranks, const struct ri_cost *cost, int backward, const char *schedule,
+               const char *gradients, struct ri_candidate *list)
+{
+    struct ri_candidate_query query = {ranks, host, cost, backward, schedule, gradients};
+    int count = -1;
+
+    if (ri_candidates(&query, list, &count))
+        fail_msg("%s", rondo_last_error());
+    return count;
+}
+
+static void assert_price(double value, double wanted)
+{
+    if (!(fabs(value - wanted) <= 1e-9 * wanted))
+        fail_msg("%.12g, not %.12g", value, wanted);
+}
+
+static void two_levels_win_on_two_hosts(void **state)
+{
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_cost cost = table_cost(1.5);
+    int ranks = machine((const int[]){4, 4, 0}), count = ask(ranks, &cost, 0, NULL, NULL, list);
+
+    assert_int_equal(count, 4); /* ring, two-level in two ways, direct */
+    assert_string_equal(list[0].schedule, "two-level");
+    assert_string_equal(list[0].variant, "own-turns");
+    assert_null(list[0].gradients);
+    assert_price(list[0].seconds, 10.1 + 4 * 1.5);
+    assert_price(list[0].sent[RI_LANE_HOST], 1);
+    assert_price(list[0].own_blocks[RI_K], 3);
+    assert_price(list[0].compute_seconds, 8 * 1.5);
+    assert_int_equal(list[0].priced_ranks, 8);
+    for (int i = 1; i < count; i++)
+        assert_true(list[i - 1].seconds <= list[i].seconds * (1 + 1e-9));
+}
+
+static void the_flat_ring_wins_on_one_host_and_where_a_host_has_one_rank(void **state)
+{
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_cost cost = table_cost(0), backward = table_cost_backward(0);
+    int ranks = machine((const int[]){5, 0});
+
+    assert_int_equal(ask(ranks, &cost, 0, "auto", NULL, list), 2); /* two levels gain nothing */
+    assert_string_equal(list[0].schedule, "ring");
+    ranks = machine((const int[]){4, 2, 1, 0});
+    ask(ranks, &cost, 0, NULL, NULL, list);
+    assert_string_equal(list[0].schedule, "ring");
+    assert_price(list[0].seconds, 6 * 10.1);
+    ask(ranks, &backward, 1, NULL, "kv-grad", list);
+    assert_string_equal(list[0].gradients, "kv-grad");
+    assert_true(strcmp(list[0].schedule, "two-level") != 0);
+}
+
+static void uneven_hosts_are_tried_in_pieces(void **state)
+{
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_cost cost = table_cost_backward(0);
+    int ranks = machine((const int[]){3, 2, 0}), pieces = 0;
+    int count = ask(ranks, &cost, 1, "two-level", "q-grad", list);
+
+    for (int i = 0; i < count; i++) {
+        assert_string_equal(list[i].schedule, "two-level");
+        assert_string_equal(list[i].gradients, "q-grad");
+        pieces |= 1 << list[i].build.pieces;
+    }
+    assert_int_equal(pieces, 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4);
+    ranks = machine((const int[]){8, 4, 0});
+    count = ask(ranks, &cost, 1, "two-level", "q-grad", list);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(list[i].build.pieces, 0);
+}
+
+/* Grouped heads make K,V cheap to move, and leave the queries as they are. */
+static void grouped_heads_choose_the_gradients(void **state)
+{
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_cost cost = table_cost_backward(0);
+    int ranks = machine((const int[]){4, 4, 0});
+
+    ask(ranks, &cost, 1, "ring", NULL, list);
+    assert_string_equal(list[0].gradients, "q-grad");
+    assert_price(list[0].seconds, 14 * 10.1);
+    cost.block[RI_K] /= 8;
+    cost.block[RI_DK] /= 8;
+    ask(ranks, &cost, 1, "ring", NULL, list);
+    assert_string_equal(list[0].gradients, "kv-grad");
+    assert_price(list[1].seconds, 14 * 10.1);
+}
+
+/* A candidate can be built as it is, for every rank. */
+static void candidates_are_proved(void **state)
+{
+    static const int shapes[][4] = {{1, 0}, {2, 2, 0}, {3, 2, 0}, {2, 1, 1, 0}};
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_cost cost = table_cost_backward(1);
+
+    for (int i = 0; i < 8; i++) {
+        int ranks = machine(shapes[i / 2]), count = ask(ranks, &cost, i % 2, NULL, NULL, list);
+
+        for (int c = 0; c < count; c++) {
+            struct ri_schedule *all[8];
+            struct ri_check check;
+
+            for (int r = 0; r < ranks; r++) {
+                list[c].build.rank = r;
+                assert_int_equal(list[c].builder(&all[r], &list[c].build), 0);
+            }
+            if (ri_schedule_check(all, ranks, RI_GOAL_ATTENTION, &check))
+                fail_msg("%s %s: %s", list[c].schedule, list[c].variant, check.message);
+            for (int r = 0; r < ranks; r++)
+                ri_schedule_destroy(all[r]);
+        }
+    }
+}
+
+/* 32 hosts of 32 are priced as 4 of them. */
+static void large_machines_are_priced_by_a_part(void **state)
+{
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_cost cost = table_cost(0);
+
+    for (int r = 0; r < ROOM; r++)
+        host[r] = r / 32;
+    assert_int_equal(ask(ROOM, &cost, 0, "ring", NULL, list), 1);
+    assert_int_equal(list[0].priced_ranks, RI_MAX_PRICED_RANKS);
+    assert_price(list[0].seconds, (RI_MAX_PRICED_RANKS - 1) * 10.1 * ROOM / RI_MAX_PRICED_RANKS);
+    assert_int_equal(list[0].build.ranks, ROOM);
+    for (int r = 0; r < ROOM; r++)
+        host[r] = r % 2; /* hosts too large for two of them, in any order */
+    ask(ROOM, &cost, 0, "ring", NULL, list);
+    assert_int_equal(list[0].priced_ranks, RI_MAX_PRICED_RANKS);
+}
+
+static void refuses(struct ri_candidate_query query, const char *words)
+{
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    int count = 77;
+
+    assert_int_equal(ri_candidates(&query, list, &count), RONDO_ERR_ARGUMENT);
+    assert_int_equal(count, 77);
+    if (!strstr(rondo_last_error(), words))
+        fail_msg("'%s' does not say '%s'", rondo_last_error(), words);
+}
+
+static void refuses_what_is_not_known(void **state)
+{
+    static const int32_t strange[] = {0, 2};
+    struct ri_cost cost = table_cost(1), no_price = table_cost(-1);
+
+    refuses((struct ri_candidate_query){2, NULL, &cost, 0, "mesh", NULL}, "schedule \"mesh\"");
+    refuses((struct ri_candidate_query){2, NULL, &cost, 1, NULL, "o-grad"}, "backward \"o-grad\"");
+    refuses((struct ri_candidate_query){0, NULL, &cost, 0, NULL, NULL}, "ranks 0");
+    refuses((struct ri_candidate_query){2, strange, &cost, 0, NULL, NULL}, "host 2 of rank 1");
+    refuses((struct ri_candidate_query){2, NULL, &no_price, 0, NULL, NULL}, "compute -1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_levels_win_on_two_hosts),
+        cmocka_unit_test(the_flat_ring_wins_on_one_host_and_where_a_host_has_one_rank),
+        cmocka_unit_test(uneven_hosts_are_tried_in_pieces),
+        cmocka_unit_test(grouped_heads_choose_the_gradients),
+        cmocka_unit_test(candidates_are_proved),
+        cmocka_unit_test(large_machines_are_priced_by_a_part),
+        cmocka_unit_test(refuses_what_is_not_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
