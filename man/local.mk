@@ -1,5 +1,6 @@
 # The manual.  Alias pages (.so) name every public call; the page that they name tells of the family.
 dist_man_MANS += \
+	man/man1/rondo-plan.1 \
 	man/man1/rondo-run.1 \
 	man/man1/rondo_ring.1 \
 	man/man3/rondo_all_reduce.3 \

@@ -8,6 +8,7 @@ installcheck-local:
 		$(SHELL) $(top_srcdir)/tests/api/installed.sh '$(DESTDIR)$(libdir)'
 
 dist_check_SCRIPTS += tests/api/man_options.sh
+dist_check_SCRIPTS += tests/api/rondo_plan.sh
 dist_check_SCRIPTS += tests/api/readme_runs.sh
 dist_check_SCRIPTS += tests/api/rondo_ring.sh
 

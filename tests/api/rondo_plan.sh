@@ -1,0 +1,118 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# rondo-plan: what it prints, proves and refuses.
+. "$top_srcdir/tests/tap.sh"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+plan=$top_builddir/tools/rondo-plan
+
+# expect NAME STATUS ARGUMENT...: standard output in out, standard error in err, reasons in why.
+expect() {
+    name=$1
+    status=$2
+    shift 2
+    : > "$work/why"
+    timeout 60 "$plan" "$@" > "$work/out" 2> "$work/err"
+    got=$?
+    [ "$got" -eq "$status" ] || { echo "status $got, not $status"; cat "$work/err"; } >> "$work/why"
+}
+
+# out_has PATTERN, err_has PATTERN
+out_has() { grep -q -- "$1" "$work/out" || echo "no '$1' in the output" >> "$work/why"; }
+err_has() { grep -q -- "$1" "$work/err" || echo "no '$1' in: $(cat "$work/err")" >> "$work/why"; }
+told() { tap_empty "$name" "$work/why"; }
+
+expect "prices both passes of two hosts" 0 --machine 2x4
+out_has '^\* forward   two-level  -        own-turns '
+[ "$(grep -c '^\*.*ward ' "$work/out")" -eq 2 ] || echo "not two winners" >> "$work/why"
+[ "$(grep -c ' backward ' "$work/out")" -ge 8 ] || echo "few backward schedules" >> "$work/why"
+told
+
+expect "proves what it lists" 0 -m 3+2 --check --schedule two-level --backward kv-grad --pass backward
+[ "$(grep -c ' proved$' "$work/out")" -eq 5 ] || echo "not five proofs" >> "$work/why"
+! grep -qE 'ring|q-grad|direct|forward ' "$work/out" || echo "lists what was not asked for" >> "$work/why"
+told
+
+expect "grouped heads choose KV-grad" 0 -m 2x4 --kv-heads 4 --pass backward --flops 1e9
+out_has '^\* backward .* kv-grad '
+told
+
+expect "the flat ring wins on 4+2+1" 0 -m 4+2+1 --pass forward --flops 1e9
+out_has '^\* forward   ring '
+told
+
+expect "prints a rank's schedule" 0 -m 2x2 --print 3 --pass forward --schedule two-level
+out_has '^schedule two_level_forward ranks 4 rank 3 '
+told
+
+expect "a shared NIC and launches are priced" 0 -m 2x2 --shared-nic --launch lanes
+out_has 'shared by the ranks of a host'
+out_has 'launch lanes$'
+told
+
+expect "one variant" 0 -m 2x4 --variant chunked --pass forward
+[ "$(grep -c '^[* ] forward ' "$work/out")" -eq 1 ] || echo "not one row" >> "$work/why"
+told
+
+expect "large machines say that they are scaled" 0 -m 64x4 --pass forward --schedule ring
+out_has 'priced on 128 ranks'
+told
+
+if command -v python3 > /dev/null; then
+    expect "JSON, SVG and the trace are well formed" 0 -m 2x2 --json --check
+    cp "$work/out" "$work/list.json"
+    expect "JSON, SVG and the trace are well formed" 0 -m 2x2 --timeline svg --output "$work/a.svg"
+    [ "$got" -eq 0 ] && timeout 60 "$plan" -m 2x2 --timeline chrome > "$work/a.json"
+    python3 - "$work" > /dev/null 2> "$work/err" << 'END' || cat "$work/err" >> "$work/why"
+import json, sys, xml.dom.minidom
+work = sys.argv[1]
+found = json.load(open(work + "/list.json"))["candidates"]
+assert all(c["proved"] for c in found) and sum(c["cheapest"] for c in found) == 2, found
+assert any(e["ph"] == "X" for e in json.load(open(work + "/a.json"))["traceEvents"])
+assert xml.dom.minidom.parse(work + "/a.svg").getElementsByTagName("rect").length > 20
+END
+    told
+else
+    tap_skip "JSON, SVG and the trace are well formed" "python3 is not installed"
+fi
+
+expect "a timeline as text follows the list" 0 -m 2x2 --timeline text --pass backward
+out_has '^rank 3   work '
+out_has 'cheapest of its pass'
+told
+
+# refuses WORD ARGUMENT...: the message names WORD.
+refuses() {
+    word=$1
+    shift
+    expect "refuses $*" 2 "$@"
+    err_has "$word"
+    err_has "Try 'rondo-plan --help'"
+    told
+}
+refuses "--machine is missing" --tokens 8
+refuses "--machine: '2y4'" --machine 2y4
+refuses "--machine: '0x4'" --machine 0x4
+refuses "--machine: ' 2x4'" --machine ' 2x4'
+refuses "--machine: '2x'" --machine 2x
+refuses "--machine: '3+'" --machine 3+
+refuses "--machine: '70x70'" --machine 70x70
+refuses "--tokens 3" -m 2x2 --tokens 3
+refuses "--kv-heads 5" -m 2x2 --kv-heads 5
+refuses "--host-bandwidth: '0'" -m 2x2 --host-bandwidth 0
+refuses "--local-latency: 'nan'" -m 2x2 --local-latency nan
+refuses "--launch: 'both' is none of host, one, lanes" -m 2x2 --launch both
+refuses "--schedule: 'mesh'" -m 2x2 --schedule mesh
+refuses "--print 4: --machine 2x2 has ranks 0 to 3" -m 2x2 --print 4
+refuses "there is no --timeline" -m 2x2 --output x
+refuses "leave nothing" -m 2x2 --pass backward --backward none
+refuses "'4'" -m 2x2 4
+
+expect "names a variant that no schedule has" 2 -m 2x2 --variant 9-pieces
+err_has "--variant 9-pieces"
+told
+
+expect "output that cannot be written is a failure" 1 -m 2x2 --timeline svg --output "$work/no/file"
+err_has "--output $work/no/file: No such file"
+told
+tap_done

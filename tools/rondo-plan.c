@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rondo-plan: what the attention schemes would cost on a machine that need not be there. */
+#include <errno.h>
+#include <rondo/status.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/plan_options.h"
+#include "tools/plan_print.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* ---- the schedules of all ranks ---- */
+
+static void destroy_all(struct ri_schedule **schedules, int ranks)
+{
+    for (int r = 0; schedules && r < ranks; r++)
+        ri_schedule_destroy(schedules[r]);
+    free(schedules);
+}
+
+/* NULL, and said why. */
+static struct ri_schedule **build_all(const struct ri_candidate *one)
+{
+    int ranks = one->build.ranks;
+    struct ri_schedule **schedules = calloc((size_t)ranks, sizeof(struct ri_schedule *));
+    int err = !schedules;
+
+    for (int r = 0; !err && r < ranks; r++) {
+        struct ri_build build = one->build;
+
+        build.rank = r;
+        err = one->builder(&schedules[r], &build);
+    }
+    if (!err)
+        return schedules;
+    plan_say("%s: %s", one->schedule, schedules ? rondo_last_error() : "out of memory");
+    destroy_all(schedules, ranks);
+    return NULL;
+}
+
+/* ---- prices ---- */
+
+/* Bytes of the blocks of the rank with most tokens, and seconds of a pair of them.  The travelling
+ * query bundle of the backward pass is Q, dO, LSE and delta; sums travel as float. */
+static struct ri_cost cost_of(const struct plan_options *o, int backward)
+{
+    double tokens = (double)((o->tokens + o->ranks - 1) / o->ranks) * (double)o->batch;
+    double length = (double)((o->tokens + o->ranks - 1) / o->ranks);
+    double q = tokens * (double)(o->q_heads * o->head_dim);
+    double k = tokens * (double)(o->kv_heads * o->head_dim);
+    double rows = tokens * (double)o->q_heads, element = (double)o->dtype_bytes;
+    struct ri_cost cost = {.shared_nic = o->shared_nic, .launch = o->launch};
+
+    for (int lane = 0; lane < RI_LANES; lane++)
+        cost.lane[lane] = (struct ri_link_cost){o->latency[lane], o->bandwidth[lane]};
+    cost.block[RI_K] = 2 * k * element;
+    cost.block[RI_Q] = backward ? 2 * q * element + 2 * rows * 4 : q * element;
+    cost.block[RI_O] = (q + rows) * 4;
+    cost.block[RI_DQ] = q * 4;
+    cost.block[RI_DK] = 2 * k * 4;
+    cost.compute_seconds = (backward ? 10 : 4) * q * length / o->flops;
+    return cost;
+}
+
+static void keep_variant(struct plan_pass *pass, const char *variant)
+{
+    int kept = 0;
+
+    for (int i = 0; i < pass->count; i++)
+        if (strcmp(pass->list[i].variant, variant) == 0)
+            pass->list[kept++] = pass->list[i];
+    pass->count = kept;
+}
+
+static int price_pass(const struct plan_options *o, int backward, struct plan_pass *pass)
+{
+    struct ri_candidate_query query = {.ranks = o->ranks,
+                                       .host = o->host,
+                                       .cost = &pass->cost,
+                                       .backward = backward,
+                                       .schedule = o->schedule,
+                                       .gradients = o->backward};
+
+    pass->name = backward ? "backward" : "forward";
+    pass->cost = cost_of(o, backward);
+    if (ri_candidates(&query, pass->list, &pass->count)) {
+        plan_say("%s", rondo_last_error());
+        return EXIT_FAILED;
+    }
+    if (o->variant)
+        keep_variant(pass, o->variant);
+    if (pass->count)
+        return 0;
+    plan_say("--variant %s: no %s schedule for --machine %s has it", o->variant, pass->name,
+             o->machine);
+    return EXIT_USAGE;
+}
+
+/* ---- proofs, texts and timelines ---- */
+
+static int check_pass(struct plan_pass *pass)
+{
+    int result = 0;
+
+    for (int i = 0; i < pass->count; i++) {
+        struct ri_schedule **schedules = build_all(&pass->list[i]);
+        struct ri_check check;
+
+        if (!schedules)
+            return EXIT_FAILED;
+        pass->proved[i] =
+            !ri_schedule_check(schedules, pass->list[i].build.ranks, RI_GOAL_ATTENTION, &check);
+        if (!pass->proved[i]) {
+            plan_say("--check: %s %s: %s", pass->list[i].schedule, pass->list[i].variant,
+                     check.message);
+            result = EXIT_FAILED;
+        }
+        destroy_all(schedules, pass->list[i].build.ranks);
+    }
+    return result;
+}
+
+static int print_schedule(const struct ri_candidate *one, int rank)
+{
+    struct ri_build build = one->build;
+    struct ri_schedule *schedule;
+    char *text;
+
+    build.rank = rank;
+    if (one->builder(&schedule, &build)) {
+        plan_say("--print: %s", rondo_last_error());
+        return EXIT_FAILED;
+    }
+    text = ri_schedule_print(schedule);
+    ri_schedule_destroy(schedule);
+    if (text)
+        printf("\n%s", text);
+    else
+        plan_say("--print: out of memory");
+    free(text);
+    return text ? 0 : EXIT_FAILED;
+}
+
+static int write_timeline(const struct plan_options *o, struct ri_schedule **schedules,
+                          const struct plan_pass *pass)
+{
+    struct ri_simulation simulation;
+    FILE *to;
+    int err;
+
+    if (ri_simulate(schedules, o->ranks, &pass->cost, 1, &simulation)) {
+        plan_say("--timeline: %s", rondo_last_error());
+        return EXIT_FAILED;
+    }
+    to = o->output ? fopen(o->output, "w") : stdout;
+    if (to) {
+        err = o->timeline(to, schedules, &simulation);
+        if (err)
+            plan_say("--timeline: %s", rondo_last_error());
+        if (to != stdout && fclose(to) && !err) {
+            plan_say("--output %s: %s", o->output, strerror(errno));
+            err = -1;
+        }
+    } else {
+        plan_say("--output %s: %s", o->output, strerror(errno));
+        err = -1;
+    }
+    ri_simulation_release(&simulation);
+    return err ? EXIT_FAILED : 0;
+}
+
+static int timeline(const struct plan_options *options, const struct plan_pass *pass)
+{
+    struct ri_schedule **schedules = build_all(&pass->list[0]);
+    int result;
+
+    if (!schedules)
+        return EXIT_FAILED;
+    result = write_timeline(options, schedules, pass);
+    destroy_all(schedules, options->ranks);
+    return result;
+}
+
+/* A picture or JSON on standard output stands alone. */
+static void print_list(const struct plan_options *o, const struct plan_pass *passes, int count)
+{
+    if (o->timeline && !o->output && o->timeline != ri_timeline_text)
+        return;
+    if (o->json)
+        plan_print_json(o, passes, count);
+    else
+        plan_print_table(o, passes, count);
+}
+
+static int run(const struct plan_options *o, struct plan_pass *passes)
+{
+    int count = 0, result = 0, failed = 0;
+
+    for (int backward = 0; backward < 2; backward++)
+        if (backward ? o->backward_wanted : o->forward_wanted) {
+            result = price_pass(o, backward, &passes[count++]);
+            if (result)
+                return result;
+        }
+    for (int p = 0; o->check && p < count; p++)
+        failed |= check_pass(&passes[p]);
+    print_list(o, passes, count);
+    for (int p = 0; o->print_rank >= 0 && !result && p < count; p++)
+        result = print_schedule(&passes[p].list[0], o->print_rank);
+    if (o->timeline && !result)
+        result = timeline(o, &passes[0]);
+    return result ? result : failed;
+}
+
+int main(int argc, char **argv)
+{
+    static struct plan_options options;
+    static struct plan_pass passes[2];
+    int result;
+
+    if (plan_options_parse(&options, argc, argv) < 0) {
+        fprintf(stderr, "Try 'rondo-plan --help'.\n");
+        return EXIT_USAGE;
+    }
+    result = run(&options, passes);
+    if (fflush(stdout) || ferror(stdout)) {
+        plan_say("standard output: %s", strerror(errno));
+        return EXIT_FAILED;
+    }
+    return result;
+}
