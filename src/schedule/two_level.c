@@ -83,18 +83,18 @@ static int is_home(const struct ri_two_level *ring, int round)
     return round % ring->hosts->count == 0;
 }
 
-/* Where visitor u enters a host; in a round at home it starts at its owner. */
-static int entry(const struct ri_two_level *ring, int host, int round, int u)
+/* Where visitor u enters a host; at home that is its owner. */
+static int entry(const struct ri_two_level *ring, int host, int u)
 {
-    return is_home(ring, round) ? u / ring->pieces : u % ri_hosts_size(ring->hosts, host);
+    return u % ri_hosts_size(ring->hosts, host);
 }
 
 /* Where its walk ends. */
-static int last_place(const struct ri_two_level *ring, int host, int round, int u)
+static int last_place(const struct ri_two_level *ring, int host, int u)
 {
     int size = ri_hosts_size(ring->hosts, host);
 
-    return (entry(ring, host, round, u) + size - 1) % size;
+    return (entry(ring, host, u) + size - 1) % size;
 }
 
 static int our_size(const struct ri_two_level *ring)
@@ -118,9 +118,7 @@ static struct stop stop_at(const struct ri_two_level *ring, int round, int step)
     stop.host = visiting_host(ring, ring->hosts->host, round);
     stop.entry = ((ring->hosts->place - step) % size + size) % size;
     visitors = ri_hosts_size(ring->hosts, stop.host) * ring->pieces;
-    if (is_home(ring, round))
-        stop.count = ring->pieces;
-    else if (stop.entry < visitors)
+    if (stop.entry < visitors)
         stop.count = (visitors - stop.entry + size - 1) / size;
     return stop;
 }
@@ -128,8 +126,6 @@ static struct stop stop_at(const struct ri_two_level *ring, int round, int step)
 /* The visitor that is the k-th of a stop. */
 static int visitor(const struct ri_two_level *ring, const struct stop *stop, int k)
 {
-    if (is_home(ring, stop->round))
-        return stop->entry * ring->pieces + k;
     return stop->entry + k * our_size(ring);
 }
 
@@ -147,12 +143,12 @@ int ri_two_level_walks(const struct ri_hosts *hosts, int pieces)
 static struct ri_operand lies(const struct ri_two_level *ring, const struct ri_operand *home,
                               int32_t slot, const struct stop *stop, int k, int chunk)
 {
-    int u = visitor(ring, stop, k), owner = u / ring->pieces;
-    int first = u % ring->pieces * ring->chunks + (chunk < 0 ? 0 : chunk);
+    int u = visitor(ring, stop, k), owners = ri_hosts_size(ring->hosts, stop->host);
+    int first = u / owners * ring->chunks + (chunk < 0 ? 0 : chunk);
     struct ri_operand o = *home;
 
     o.slot = slot;
-    o.block = ring->first_block[ring->hosts->first[stop->host] + owner];
+    o.block = ring->first_block[ring->hosts->first[stop->host] + u % owners];
     o.first_part = (uint16_t)(home->first_part + first);
     o.parts = (uint16_t)(chunk < 0 ? ring->chunks : 1);
     return o;
@@ -232,13 +228,13 @@ static void visitors_to_next_host(struct ri_schedule *s, const struct ri_two_lev
     int next = ri_hosts_after(ring->hosts, 1), prev = ri_hosts_after(ring->hosts, -1);
 
     for (int k = 0; k < leaves.count; k++) {
-        int place = entry(ring, next, round + 1, visitor(ring, &leaves, k));
+        int place = entry(ring, next, visitor(ring, &leaves, k));
 
         ri_schedule_send(s, visitor_at(ring, &leaves, k, chunk),
                          ri_hosts_rank(ring->hosts, next, place), turn);
     }
     for (int k = 0; k < comes.count; k++) {
-        int place = entry(ring, prev, round, visitor(ring, &comes, k));
+        int place = entry(ring, prev, visitor(ring, &comes, k));
 
         ri_schedule_recv(s, visitor_at(ring, &comes, k, chunk),
                          ri_hosts_rank(ring->hosts, prev, place), turn);
@@ -254,13 +250,13 @@ static void totals_to_next_host(struct ri_schedule *s, const struct ri_two_level
     int next = ri_hosts_after(ring->hosts, 1), prev = ri_hosts_after(ring->hosts, -1);
 
     for (int k = 0; has_total(ring, leaves.host, round) && k < leaves.count; k++) {
-        int place = last_place(ring, next, round + 1, visitor(ring, &leaves, k));
+        int place = last_place(ring, next, visitor(ring, &leaves, k));
 
         ri_schedule_send(s, total_at(ring, &leaves, k, chunk),
                          ri_hosts_rank(ring->hosts, next, place), turn);
     }
     for (int k = 0; has_total(ring, comes.host, round) && k < comes.count; k++) {
-        int place = last_place(ring, prev, round, visitor(ring, &comes, k));
+        int place = last_place(ring, prev, visitor(ring, &comes, k));
 
         ri_schedule_recv(s, total_at(ring, &comes, k, chunk),
                          ri_hosts_rank(ring->hosts, prev, place), turn);

@@ -16,8 +16,9 @@
  *                                      |                     that entered at rank 0
  *                                      +----------------->   to the next host, for round j + 1
  *
- * Visitor u of a host is piece u mod `pieces` of the block of its rank u / pieces.  At home it
- * starts at its owner, on a host of G ranks it enters at rank u mod G.  With hosts of G ranks and
+ * Visitor u of a host of G ranks is piece u div G of the block of its rank u mod G, where it
+ * starts.  Also on any other host of G ranks it enters at rank u mod G, so that hosts of one size
+ * keep to their rails, and pieces that leave one rank go to several.  With hosts of G ranks and
  * whole blocks, step s of round j on rank l of host a meets the block of rank (l - s) mod G of host
  * (a - j) mod M.  Where more visitors than ranks come, several walk together and share the turns;
  * the k-th that entered at a rank uses the k-th slot of each kind.

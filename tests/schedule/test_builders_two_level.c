@@ -17,7 +17,7 @@ static int entries(const struct machine *m, int pieces, int a, int j, int e)
     int from = ((a - j) % m->hosts + m->hosts) % m->hosts, count = 0;
 
     for (int u = 0; u < m->size[from] * pieces; u++)
-        count += (j == 0 ? u / pieces : u % m->size[a]) == e;
+        count += u % m->size[a] == e;
     return count;
 }
 
