@@ -56,6 +56,10 @@ static void has_the_documented_defaults(void **state)
     assert_int_equal(config.yield, 200);
     assert_int_equal(config.self_bandwidth, 0);
     assert_int_equal(config.self_latency_us, 0);
+    assert_int_equal(config.self_host_bandwidth, 0);
+    assert_int_equal(config.self_host_latency_us, 0);
+    assert_int_equal(config.self_shared_nic, 0);
+    assert_string_equal(config.trace, "");
     assert_int_equal(config.self_seed, 0);
     ri_config_release(&config);
 }
