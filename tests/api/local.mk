@@ -84,4 +84,9 @@ check_PROGRAMS += tests/api/test_leave
 tests_api_test_leave_SOURCES = tests/api/test_leave.c $(api_shard)
 tests_api_test_leave_CFLAGS = $(test_cflags)
 tests_api_test_leave_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_token_parts
+tests_api_test_token_parts_SOURCES = tests/api/test_token_parts.c $(api_shard)
+tests_api_test_token_parts_CFLAGS = $(test_cflags)
+tests_api_test_token_parts_LDADD = $(test_ldadd)
 endif
