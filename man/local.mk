@@ -30,6 +30,7 @@ dist_man_MANS += \
 	man/man3/rondo_layout_targets.3 \
 	man/man3/rondo_layout_tokens.3 \
 	man/man3/rondo_layout_unshard.3 \
+	man/man3/rondo_plan_bind.3 \
 	man/man3/rondo_plan_describe.3 \
 	man/man3/rondo_plan_destroy.3 \
 	man/man3/rondo_plan_memory.3 \
@@ -40,6 +41,7 @@ dist_man_MANS += \
 	man/man3/rondo_saved_o.3 \
 	man/man3/rondo_saved_restore.3 \
 	man/man3/rondo_strerror.3 \
+	man/man3/rondo_tensor_name.3 \
 	man/man3/rondo_test.3 \
 	man/man3/rondo_unique_id_get.3 \
 	man/man3/rondo_version.3 \

@@ -85,10 +85,12 @@ typedef struct rondo_plan_stats {
                                         * start by itself, so starts that overlap add up */
     size_t pool_bytes, scratch_bytes;  /* what the communicator holds now for all its plans, and */
     size_t table_bytes;                /* what this plan has of its own: see rondo_plan_memory_t */
+    uint64_t sent_tensor_bytes[2][RONDO_TENSOR_COUNT]; /* sent_bytes by lane and tensor */
+    uint64_t bound_bytes;              /* read in the memory of other ranks of this host, and not received */
 } rondo_plan_stats_t;
 
 #define RONDO_PLAN_STATS_INIT                                                                      \
-    { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0, 0, 0, 0, { { 0 }, { 0 } }, 0 }
 
 /* What a plan needs on this rank, beside the caller's tensors.  All plans of a communicator share pool and
  * scratch: it holds the largest max_in_flight of any plan times the largest start of any, and the
@@ -116,6 +118,15 @@ rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
                                  const rondo_attention_desc_t *desc,
                                  const rondo_plan_options_t *options, rondo_plan_memory_t *memory);
 
+/* Fits the plan to the next batch: `tokens` in all, 1 or more and at most those of the layout it was made
+ * with, dealt out by the same kind of layout.  From now on n is rondo_layout_tokens of a layout of that
+ * many.  Local and quick: nothing is allocated, nobody is asked; all ranks bind the same before they start,
+ * and ranks that did not are told by RONDO_ERR_MISMATCH from rondo_wait, which fails the communicator.
+ * RONDO_ERR_BUSY while a request of the plan is under way.  cu_seqlens NULL and documents 0, or
+ * RONDO_ERR_UNSUPPORTED: there are no packed layouts yet. */
+rondo_status_t rondo_plan_bind(rondo_plan_t plan, int64_t tokens, const int64_t *cu_seqlens,
+                               int documents);
+
 /* Starts one forward or backward and returns at once.  A start is under way until test or wait takes its
  * request.  Of one plan, forward and backward together, max_in_flight may be under way; of all plans of
  * the communicator together, as many as the plan with the largest max_in_flight allows, since they share
@@ -131,6 +142,9 @@ rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention
  * final NUL and sets *needed (may be NULL) to the full size. */
 rondo_status_t rondo_plan_describe(rondo_plan_t plan, char *text, size_t bytes, size_t *needed);
 rondo_status_t rondo_plan_stats(rondo_plan_t plan, rondo_plan_stats_t *stats);
+/* "q", "k" .. "dv" for RONDO_TENSOR_Q .. RONDO_TENSOR_DV; "unknown" for any other number.  Static storage;
+ * any thread. */
+const char *rondo_tensor_name(int tensor);
 
 /* Local.  A request that is still under way is cancelled, which fails the communicator: the others may
  * wait for it.  Its handle is invalid afterwards.  NULL is a no-op. */

@@ -19,6 +19,14 @@ typedef enum {
     RONDO_MASK_CAUSAL = 1 /* keys at or before its own position */
 } rondo_mask_t;
 
+/* The tensors of attention, for counting; rondo_tensor_name names them.  Values are fixed for ever, and more
+ * may come before the count. */
+enum {
+    RONDO_TENSOR_Q = 0, RONDO_TENSOR_K = 1, RONDO_TENSOR_V = 2, RONDO_TENSOR_O = 3, RONDO_TENSOR_LSE = 4,
+    RONDO_TENSOR_DO = 5, RONDO_TENSOR_DELTA = 6, RONDO_TENSOR_DQ = 7, RONDO_TENSOR_DK = 8,
+    RONDO_TENSOR_DV = 9, RONDO_TENSOR_COUNT = 10
+};
+
 /* The label of a token whose loss does not count. */
 #define RONDO_IGNORE (-100)
 

@@ -101,9 +101,11 @@ static int collect_step(struct ri_engine *engine, uint32_t step)
     const struct ri_program *program = engine->program;
     int done = messages_done(program, step);
 
-    if (done && engine->schedule->steps[step].op == RI_RECV && program->arrived) {
+    if (done && program->arrived) {
         int err = program->arrived(program->owner, step);
 
+        if (err > 0)
+            return 0;
         done = err ? err : done;
     }
     if (done <= 0)

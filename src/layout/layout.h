@@ -21,6 +21,8 @@ struct ri_token_run {
 enum { RI_LAYOUT_RUNS_MAX = 2 };
 
 int64_t ri_layout_tokens(const struct rondo_layout *layout, int rank);
+/* Tokens of the longest shard. */
+int64_t ri_layout_largest(const struct rondo_layout *layout);
 int64_t ri_layout_position(const struct rondo_layout *layout, int rank, int64_t index);
 void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *rank,
                      int64_t *index);

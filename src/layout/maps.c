@@ -138,6 +138,16 @@ int64_t ri_layout_tokens(const struct rondo_layout *layout, int rank)
     return count ? runs[count - 1].index + runs[count - 1].count : 0;
 }
 
+int64_t ri_layout_largest(const struct rondo_layout *layout)
+{
+    int64_t largest = 0;
+
+    for (int r = 0; r < layout->ranks; r++)
+        if (ri_layout_tokens(layout, r) > largest)
+            largest = ri_layout_tokens(layout, r);
+    return largest;
+}
+
 int64_t ri_layout_position(const struct rondo_layout *layout, int rank, int64_t index)
 {
     struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One pass of a plan: a schedule, its pieces of work and its messages. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "plan/plan.h"
@@ -17,34 +18,51 @@ const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle
 
 /* ---- messages ---- */
 
-/* One message per block and tensor of the bundle, in bundle order.  counts: [2][ranks] messages so far to and
- * from each rank, so that both ends number them alike. */
-static uint32_t list_step_messages(struct ri_pass *pass, uint32_t index, uint32_t *counts, uint32_t next)
+struct listing {
+    struct ri_pass *pass;
+    uint32_t *counts; /* [2][ranks] numbers given out so far, from and to each rank: equal at both ends */
+    uint32_t next;
+};
+
+static void add_message(struct listing *l, uint32_t number, int block, int tensor, int send)
 {
-    const struct ri_step *step = &pass->schedule->steps[index];
+    if (l->pass->messages)
+        l->pass->messages[l->next] =
+            (struct ri_message){ number, (uint16_t)block, (uint8_t)tensor, (uint8_t)send };
+    l->next++;
+}
+
+/* One message per block and tensor of the bundle, in bundle order; stamps before the first. */
+static void list_step_messages(struct listing *l, const struct ri_step *step)
+{
     const struct ri_operand *moved = ri_step_moved(step);
-    enum ri_bundle bundle = pass->schedule->slots[moved->slot].bundle;
-    uint32_t *count = &counts[(step->op == RI_SEND) * pass->plan->place.ranks + step->peer];
+    enum ri_bundle bundle = l->pass->schedule->slots[moved->slot].bundle;
+    int send = step->op == RI_SEND;
+    uint32_t *count = &l->counts[send * l->pass->plan->place.ranks + step->peer];
     const enum ri_tensor *t;
 
+    if (*count == 0) {
+        add_message(l, send ? RI_NUMBER_ANSWER : RI_NUMBER_STAMP, 0, RI_STAMP, 0);
+        add_message(l, send ? RI_NUMBER_STAMP : RI_NUMBER_ANSWER, 0, RI_STAMP, 1);
+        *count = RI_NUMBER_FIRST;
+    }
     for (int b = 0; b < moved->blocks; b++)
-        for (t = ri_pass_tensors(pass, bundle); *t != RI_TENSORS; t++, next++)
-            if (pass->messages)
-                pass->messages[next] = (struct ri_message){ (*count)++, (uint16_t)b, (uint8_t)*t };
-    return next;
+        for (t = ri_pass_tensors(l->pass, bundle); *t != RI_TENSORS; t++)
+            add_message(l, (*count)++, b, *t, send);
 }
 
 static uint32_t walk_messages(struct ri_pass *pass, uint32_t *counts)
 {
-    uint32_t next = 0;
+    struct listing l = { pass, counts, 0 };
 
+    memset(counts, 0, 2 * (size_t)pass->plan->place.ranks * sizeof(*counts));
     for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
-        pass->first_message[i] = next;
+        pass->first_message[i] = l.next;
         if (ri_step_moves(&pass->schedule->steps[i]))
-            next = list_step_messages(pass, i, counts, next);
+            list_step_messages(&l, &pass->schedule->steps[i]);
     }
-    pass->first_message[pass->schedule->step_count] = next;
-    return next;
+    pass->first_message[pass->schedule->step_count] = l.next;
+    return l.next;
 }
 
 static int list_messages(struct ri_pass *pass)

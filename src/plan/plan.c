@@ -9,16 +9,6 @@
 #include "base/status.h"
 #include "kernels/table.h"
 
-static int64_t largest_shard(const struct rondo_layout *layout)
-{
-    int64_t largest = 0;
-
-    for (int r = 0; r < layout->ranks; r++)
-        if (ri_layout_tokens(layout, r) > largest)
-            largest = ri_layout_tokens(layout, r);
-    return largest;
-}
-
 static int init_runs(struct ri_plan *plan, enum ri_pass_kind kind)
 {
     int err = 0;
@@ -59,7 +49,8 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
     plan->kernel = *params->kernel;
     plan->pool = params->pool;
     plan->max_in_flight = params->max_in_flight;
-    plan->largest = plan->max_tokens = largest_shard(params->layout);
+    plan->longest_layout = params->layout->tokens;
+    plan->largest = plan->max_tokens = ri_layout_largest(params->layout);
     plan->shape = (rondo_kernel_shape_t){
         .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
@@ -195,9 +186,12 @@ static void add_run_stats(const struct ri_run *run, rondo_plan_stats_t *stats)
     const struct ri_engine_stats *from = ri_engine_stats(run->engine);
 
     for (int lane = 0; lane < RI_LANES; lane++) {
-        stats->sent_bytes[lane] += from->sent_bytes[lane];
-        stats->received_bytes[lane] += from->received_bytes[lane];
+        stats->sent_bytes[lane] += from->sent_bytes[lane] - run->stamp_bytes[1][lane];
+        stats->received_bytes[lane] += from->received_bytes[lane] - run->stamp_bytes[0][lane];
+        for (int t = 0; t < RI_TENSORS; t++)
+            stats->sent_tensor_bytes[lane][t] += from->sent_kind[lane][t];
     }
+    stats->bound_bytes += from->bound_bytes;
     stats->pairs += run->pairs;
     stats->compute_seconds += from->compute_seconds;
     stats->move_seconds += from->move_seconds;

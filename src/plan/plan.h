@@ -58,11 +58,27 @@ struct ri_piece {
     int64_t pairs;
 };
 
-/* One message of a transfer step: a tensor of a block that moves. */
+/* What a message is beside a tensor: a stamp. */
+enum { RI_STAMP = RI_TENSORS };
+
+/* One message of a transfer step: a tensor of a block that moves, or a stamp.  Before the first transfer
+ * to a peer, and the first from it, both tell each other what they have bound, so that different lengths
+ * are an error that says so, on either side. */
 struct ri_message {
     uint32_t number; /* counted between two ranks in one direction: equal at both ends */
     uint16_t block;  /* which of the operand's blocks */
-    uint8_t tensor;  /* enum ri_tensor */
+    uint8_t tensor;  /* enum ri_tensor, or RI_STAMP */
+    uint8_t send;
+};
+
+/* The numbers of stamps: of the side that sends first in this direction, and the answer to it. */
+enum { RI_NUMBER_STAMP, RI_NUMBER_ANSWER, RI_NUMBER_FIRST };
+
+struct ri_stamp {
+    uint64_t magic;
+    int64_t tokens;     /* of the bound layout */
+    uint64_t hash;      /* of all that was bound */
+    int32_t kind, plan; /* enum ri_pass_kind, number of the plan */
 };
 
 struct ri_plan;
@@ -92,6 +108,9 @@ struct ri_run {
     void *(*slots)[RI_TENSORS]; /* [slot_count] where each tensor of a slot lies */
     float *delta;               /* [batch][q_heads][n], or NULL when the kernel needs o; in the arena */
     struct ri_xfer *xfers;      /* beside pass->messages */
+    struct ri_stamp stamp;      /* ours, of this start */
+    struct ri_stamp *stamps;    /* [2][ranks] that came from each rank; the answers second */
+    uint64_t stamp_bytes[2][RI_LANES]; /* received, sent; over all starts */
     uint32_t number;            /* which start of the pass this is */
     void *stream;               /* of this start, for the kernel */
     uint64_t pairs;             /* given to the kernel so far, over all starts */
@@ -106,6 +125,7 @@ struct ri_plan {
     rondo_kernel_shape_t shape;
     int64_t max_tokens;              /* of the largest shard that may be bound */
     int64_t largest;                 /* tokens of the largest shard of layout */
+    int64_t longest_layout;          /* tokens of the layout the plan was made for, the most to be bound */
     struct ri_pass pass[RI_PASSES];
     struct ri_pool *pool;            /* the communicator's; NULL: made to be measured only */
     int max_in_flight;               /* starts of both passes together */
@@ -158,6 +178,11 @@ void ri_plan_give(struct ri_run *run);
 
 /* What it needs; also of a plan that was made to be measured only. */
 void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory);
+
+/* bind.c: fits the plan to a batch of `tokens`, at most longest_layout.  Allocates nothing.  Only while no
+ * run of the plan is under way. */
+int ri_plan_bind(struct ri_plan *plan, int64_t tokens);
+int ri_plan_is_busy(const struct ri_plan *plan);
 
 /* The plan has a pool. */
 void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats);
@@ -223,6 +248,13 @@ int ri_run_start(struct ri_run *run, void *stream);
 size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory);
 /* Of the number-th start's messages: the message number is 0. */
 uint64_t ri_run_tag(const struct ri_pass *pass, uint32_t number);
+
+/* bind.c.  What the engine calls before a transfer, and after it, or after a failed one; owner is the run. */
+int ri_run_prepare(void *owner, uint32_t step);
+struct ri_stamp ri_stamp_of(const struct ri_pass *pass);
+/* RONDO_ERR_MISMATCH when the peer bound something else. */
+int ri_stamp_check(const struct ri_pass *pass, const struct ri_stamp *theirs, int peer);
+int ri_run_arrived(void *owner, uint32_t step);
 
 /* work.c: what the engine calls for a step that works; owner is the run. */
 int ri_run_work(void *owner, uint32_t step, uint32_t piece);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One run of a pass: its memory, its messages and the engine that drives it. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "plan/plan.h"
@@ -48,8 +49,8 @@ static void fill_xfers(struct ri_run *run)
         const struct ri_step *step = &pass->schedule->steps[i];
 
         for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++)
-            run->xfers[m] = (struct ri_xfer){ .peer = step->peer, .send = step->op == RI_SEND,
-                                              .lane = step->lane };
+            run->xfers[m] = (struct ri_xfer){ .peer = step->peer, .send = pass->messages[m].send,
+                                              .lane = step->lane, .kind = pass->messages[m].tensor };
     }
 }
 
@@ -69,6 +70,25 @@ static void place_message(struct ri_xfer *xfer, const struct ri_rows *rows)
     xfer->row_stride = whole ? xfer->row_bytes : rows->row_stride;
 }
 
+/* Where message m of a step lies. */
+static struct ri_rows message_rows(struct ri_run *run, const struct ri_step *step,
+                                   const struct ri_message *message)
+{
+    const struct ri_plan *plan = run->pass->plan;
+    struct ri_operand block = ri_operand_block(ri_step_moved(step), message->block);
+    struct ri_region region;
+    void *memory = &run->stamp;
+
+    if (message->tensor == RI_STAMP) {
+        if (!message->send)
+            memory = &run->stamps[(message->number == RI_NUMBER_ANSWER) * plan->place.ranks + step->peer];
+        return (struct ri_rows){ memory, 1, sizeof(struct ri_stamp), sizeof(struct ri_stamp) };
+    }
+    region = ri_operand_region(plan, run->pass->schedule, &block);
+    return ri_region_rows(&plan->desc, (enum ri_tensor)message->tensor,
+                          run->slots[block.slot][message->tensor], &region);
+}
+
 /* Gives every message its memory. */
 static void bind_messages(struct ri_run *run)
 {
@@ -76,14 +96,8 @@ static void bind_messages(struct ri_run *run)
     uint64_t tag = ri_run_tag(pass, run->number);
 
     for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
-        const struct ri_operand *operand = ri_step_moved(&pass->schedule->steps[i]);
-
         for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++) {
-            enum ri_tensor tensor = (enum ri_tensor)pass->messages[m].tensor;
-            struct ri_operand block = ri_operand_block(operand, pass->messages[m].block);
-            struct ri_region region = ri_operand_region(pass->plan, pass->schedule, &block);
-            struct ri_rows rows = ri_region_rows(&pass->plan->desc, tensor,
-                                                 run->slots[block.slot][tensor], &region);
+            struct ri_rows rows = message_rows(run, &pass->schedule->steps[i], &pass->messages[m]);
 
             place_message(&run->xfers[m], &rows);
             run->xfers[m].tag = tag + pass->messages[m].number;
@@ -101,12 +115,14 @@ int ri_run_init(struct ri_run *run, const struct ri_pass *pass)
     run->pass = pass;
     run->slots = calloc((size_t)s->slot_count + 1, sizeof(*run->slots));
     run->xfers = calloc((size_t)messages + 1, sizeof(*run->xfers));
-    if (!run->slots || !run->xfers)
+    run->stamps = calloc(2 * (size_t)pass->plan->place.ranks, sizeof(*run->stamps));
+    if (!run->slots || !run->xfers || !run->stamps)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a run of %u messages", messages);
     fill_xfers(run);
     run->program = (struct ri_program){
         .schedule = s, .transport = pass->plan->place.transport, .xfers = run->xfers,
-        .first_xfer = pass->first_message, .pieces = pass->pieces, .run = ri_run_work, .owner = run,
+        .first_xfer = pass->first_message, .pieces = pass->pieces, .run = ri_run_work,
+        .prepare = ri_run_prepare, .arrived = ri_run_arrived, .owner = run,
     };
     return ri_engine_create(s, &run->engine);
 }
@@ -118,6 +134,7 @@ void ri_run_release(struct ri_run *run)
         ri_plan_give(run);
     free(run->slots);
     free(run->xfers);
+    free(run->stamps);
 }
 
 void ri_run_bind(struct ri_run *run, enum ri_tensor tensor, const void *data)
@@ -132,6 +149,8 @@ void ri_run_bind(struct ri_run *run, enum ri_tensor tensor, const void *data)
 int ri_run_start(struct ri_run *run, void *stream)
 {
     run->stream = stream;
+    run->stamp = ri_stamp_of(run->pass);
+    memset(run->stamps, 0, 2 * (size_t)run->pass->plan->place.ranks * sizeof(*run->stamps));
     bind_messages(run);
     return ri_engine_start(run->engine, &run->program);
 }

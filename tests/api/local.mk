@@ -85,6 +85,14 @@ tests_api_test_leave_SOURCES = tests/api/test_leave.c $(api_shard)
 tests_api_test_leave_CFLAGS = $(test_cflags)
 tests_api_test_leave_LDADD = $(test_ldadd)
 
+# The names after wrap= count what a bind and its starts take.
+check_PROGRAMS += tests/api/test_bind
+tests_api_test_bind_SOURCES = tests/api/test_bind.c $(api_shard)
+tests_api_test_bind_CFLAGS = $(test_cflags)
+tests_api_test_bind_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
+	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=ri_bootstrap_allgather
+tests_api_test_bind_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_token_parts
 tests_api_test_token_parts_SOURCES = tests/api/test_token_parts.c $(api_shard)
 tests_api_test_token_parts_CFLAGS = $(test_cflags)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The length of the next batch: what a plan does when it changes, and how ranks find out that they bound
+ * different ones. */
+#include <inttypes.h>
+
+#include "base/status.h"
+#include "plan/plan.h"
+
+static const uint64_t stamp_magic = 0x72692d7374616d70u;
+
+int ri_plan_bind(struct ri_plan *plan, int64_t tokens)
+{
+    int err = 0;
+
+    plan->layout.tokens = tokens;
+    plan->largest = ri_layout_largest(&plan->layout);
+    for (int i = 0; !err && i < RI_PASSES; i++)
+        if (plan->pass[i].schedule)
+            err = ri_pieces_list(&plan->pass[i]);
+    return err;
+}
+
+int ri_plan_is_busy(const struct ri_plan *plan)
+{
+    for (int i = 0; i < RI_PASSES; i++)
+        for (int r = 0; plan->runs[i] && r < plan->max_in_flight; r++)
+            if (plan->runs[i][r].arena)
+                return 1;
+    return 0;
+}
+
+/* ---- stamps ---- */
+
+static uint64_t mix(uint64_t hash, int64_t value)
+{
+    hash = (hash ^ (uint64_t)value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+struct ri_stamp ri_stamp_of(const struct ri_pass *pass)
+{
+    const struct rondo_layout *layout = &pass->plan->layout;
+    uint64_t hash = mix(mix(mix(0, layout->kind), layout->ranks), layout->tokens);
+
+    return (struct ri_stamp){ stamp_magic, layout->tokens, hash, (int32_t)pass->kind,
+                              (int32_t)pass->plan->number };
+}
+
+int ri_stamp_check(const struct ri_pass *pass, const struct ri_stamp *theirs, int peer)
+{
+    struct ri_stamp mine = ri_stamp_of(pass);
+    int rank = pass->plan->place.rank;
+
+    if (theirs->magic != mine.magic || theirs->kind != mine.kind || theirs->plan != mine.plan)
+        return ri_error(RONDO_ERR_MISMATCH, "plan %d: rank %d sent rank %d no stamp of this plan and pass; "
+                        "start the same calls in the same order on every rank", (int)mine.plan, peer, rank);
+    if (theirs->tokens != mine.tokens)
+        return ri_error(RONDO_ERR_MISMATCH, "rondo_plan_bind: tokens is %" PRId64 " on rank %d and %" PRId64
+                        " on rank %d; bind the same length on every rank", mine.tokens, rank,
+                        theirs->tokens, peer);
+    if (theirs->hash != mine.hash)
+        return ri_error(RONDO_ERR_MISMATCH, "rondo_plan_bind: ranks %d and %d bound %" PRId64 " tokens in "
+                        "different layouts", rank, peer, mine.tokens);
+    return 0;
+}
+
+/* Stamps are copied also where their step binds: they are not part of what it gives to read. */
+int ri_run_prepare(void *owner, uint32_t step)
+{
+    struct ri_run *run = owner;
+    const struct ri_pass *pass = run->pass;
+
+    for (uint32_t m = pass->first_message[step]; m < pass->first_message[step + 1]; m++)
+        if (pass->messages[m].tensor == RI_STAMP)
+            run->xfers[m].bind = 0;
+    return 0;
+}
+
+/* A step without a stamp has failed, perhaps for the size of a message.  Earlier steps with this peer bring
+ * the stamp that tells why, and they may still be under way.  1: not yet. */
+static int find_cause(const struct ri_run *run, int peer)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct ri_stamp *stamp = &run->stamps[i * run->pass->plan->place.ranks + peer];
+
+        if (stamp->magic)
+            return ri_stamp_check(run->pass, stamp, peer);
+    }
+    return 1;
+}
+
+int ri_run_arrived(void *owner, uint32_t step)
+{
+    struct ri_run *run = owner;
+    const struct ri_pass *pass = run->pass;
+    int err = 0;
+
+    for (uint32_t m = pass->first_message[step]; !err && m < pass->first_message[step + 1]; m++) {
+        const struct ri_xfer *xfer = &run->xfers[m];
+
+        if (pass->messages[m].tensor != RI_STAMP || xfer->state != RI_XFER_DONE)
+            continue;
+        run->stamp_bytes[xfer->send][xfer->lane] += xfer->moved_bytes;
+        if (!xfer->send)
+            err = ri_stamp_check(pass, (const struct ri_stamp *)(const void *)xfer->base, xfer->peer);
+    }
+    for (uint32_t m = pass->first_message[step]; !err && m < pass->first_message[step + 1]; m++)
+        if (run->xfers[m].state == RI_XFER_FAILED)
+            return pass->messages[m].tensor == RI_STAMP ? 0 : find_cause(run, run->xfers[m].peer);
+    return err;
+}
