@@ -25,6 +25,11 @@ void *shared_memory(size_t bytes)
     return memory;
 }
 
+void shared_memory_release(void *memory, size_t bytes)
+{
+    munmap(memory, bytes + 1);
+}
+
 int meet(struct meeting *meeting, int rank, int ranks, const rondo_config_t *config,
          rondo_comm_t *comm)
 {
@@ -42,6 +47,15 @@ int meet(struct meeting *meeting, int rank, int ranks, const rondo_config_t *con
     if (atomic_load(&meeting->ready) != 1)
         return RONDO_ERR_TIMEOUT;
     return rondo_comm_create(&meeting->id, rank, ranks, config, comm);
+}
+
+int ranks_want_processes(const char *transport)
+{
+#ifdef __SANITIZE_THREAD__
+    return 0;
+#else
+    return strcmp(transport, "self") != 0;
+#endif
 }
 
 struct rank {

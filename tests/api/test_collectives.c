@@ -142,7 +142,7 @@ static void run(const char *transport, int ranks, int (*body)(int, int, void *))
     if (!ri_transport_find(transport))
         skip();
     t->transport = transport;
-    assert_int_equal(run_ranks(ranks, strcmp(transport, "self") != 0, 100, body, t), 0);
+    assert_int_equal(run_ranks(ranks, ranks_want_processes(transport), 100, body, t), 0);
 }
 
 static void all_reduce_is_the_sum_with_equal_bits(void **state)

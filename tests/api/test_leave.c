@@ -147,7 +147,7 @@ static void run(const char *transport, int culprit, int (*body)(int, int, void *
     t->transport = transport;
     t->culprit = culprit;
     problem_init(&t->problem, 11);
-    assert_int_equal(run_ranks(RANKS, strcmp(transport, "ucx") == 0, 90, body, t), 0);
+    assert_int_equal(run_ranks(RANKS, ranks_want_processes(transport), 90, body, t), 0);
     problem_release(&t->problem);
 }
 

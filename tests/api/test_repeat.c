@@ -33,7 +33,7 @@ static void run(const char *transport, int ranks, const struct problem *shape, r
     t->problem = *shape;
     t->kind = kind;
     problem_init(&t->problem, (uint64_t)ranks);
-    assert_int_equal(run_ranks(ranks, strcmp(transport, "self") != 0, 100, body, t), 0);
+    assert_int_equal(run_ranks(ranks, ranks_want_processes(transport), 100, body, t), 0);
     problem_release(&t->problem);
 }
 
