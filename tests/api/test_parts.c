@@ -39,7 +39,7 @@ static void run(const char *transport, int ranks, int (*body)(int, int, void *))
     t->problem = (struct problem){ .batch = 1, .tokens = 37, .causal = 1, .q_heads = 2, .kv_heads = 2,
                                    .qk_dim = 8, .v_dim = 8 };
     problem_init(&t->problem, 3);
-    assert_int_equal(run_ranks(ranks, strcmp(transport, "self") != 0, 90, body, t), 0);
+    assert_int_equal(run_ranks(ranks, ranks_want_processes(transport), 90, body, t), 0);
     problem_release(&t->problem);
 }
 
