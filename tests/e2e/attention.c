@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention and its gradients over P ranks against fp64 on one rank.  Without options: a small set, as
- * TAP.  --all: every case, a row each. */
+/* Attention and its gradients over P ranks against fp64 on one.  Without options: a small set, as TAP.
+ * --all: many cases over all schemes, a row per scheme, hosts and ranks.  --bytes: what was sent, by
+ * tensor and lane, beside what the formulas say. */
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,341 +9,367 @@
 #include <string.h>
 
 #include "transport/transport.h"
-#include "tests/e2e/oracle.h"
-#include "tests/ranks.h"
+#include "tests/e2e/attention.h"
 
-/* fp32 kernels, fp32 partials and sums of at most a few thousand terms of unit variance. */
-#define BAR 1e-5
-#define MAX_RANKS 8
-#define MAX_PROBLEMS 256
-enum { O, LSE, DQ, DK, DV, OUTPUTS };
-enum { LAYOUTS = 3 };
+enum mode { TAP, ALL, BYTES };
 
-struct error {
-    double worst, diff2, ref2; /* largest |difference|; sums of squares */
+/* A list of names that an option may narrow. */
+struct choice {
+    const char *const *names; /* ends with NULL */
+    const char *only;         /* "a,b"; NULL: all */
 };
 
-struct test {
-    struct meeting meeting;
-    const char *transport, *kernel;
-    int ranks, count;
-    struct problem *problems;
-    /* [layout][problem][rank][output] */
-    struct error errors[LAYOUTS][MAX_PROBLEMS][MAX_RANKS][OUTPUTS];
+struct run {
+    enum mode mode;
+    const char *kernel;
+    struct choice transports, schedules, backwards, bindings;
+    int ranks, hosts; /* 0: all */
+    int groups, cases, wrong;
 };
 
-/* ---- one rank of one case ---- */
-
-struct shard {
-    int64_t n, *positions;
-    float *q, *k, *v, *d_o, *o, *lse, *dq, *dk, *dv;
-};
-
-static float *vector(int64_t count)
+static int takes(const struct choice *choice, const char *name)
 {
-    float *x = malloc(((size_t)count + 1) * sizeof(*x));
+    size_t length = strlen(name);
+    const char *at = choice->only;
 
-    if (!x)
-        exit(1);
-    for (int64_t i = 0; i <= count; i++)
-        x[i] = NAN; /* what is not written is seen */
-    return x;
+    for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length]))
+            return 1;
+    return !choice->only;
 }
 
-static float *take(rondo_layout_t layout, int rank, int64_t n, const float *whole,
-                   const struct problem *p, int row)
-{
-    float *x = vector(p->batch * n * row);
-
-    for (int64_t b = 0; b < p->batch; b++)
-        if (rondo_layout_shard(layout, rank, whole + b * p->tokens * row, (size_t)row * sizeof(float),
-                               x + b * n * row))
-            exit(1);
-    return x;
-}
-
-static void make_shard(struct shard *s, rondo_layout_t layout, int rank, const struct problem *p)
-{
-    int64_t n = rondo_layout_tokens(layout, rank), rows = p->batch * n;
-
-    s->n = n;
-    s->positions = malloc(((size_t)n + 1) * sizeof(int64_t));
-    if (!s->positions || rondo_layout_positions(layout, rank, s->positions))
-        exit(1);
-    s->q = take(layout, rank, n, p->q, p, p->q_heads * p->qk_dim);
-    s->k = take(layout, rank, n, p->k, p, p->kv_heads * p->qk_dim);
-    s->v = take(layout, rank, n, p->v, p, p->kv_heads * p->v_dim);
-    s->d_o = take(layout, rank, n, p->d_o, p, p->q_heads * p->v_dim);
-    s->o = vector(rows * p->q_heads * p->v_dim);
-    s->lse = vector(rows * p->q_heads);
-    s->dq = vector(rows * p->q_heads * p->qk_dim);
-    s->dk = vector(rows * p->kv_heads * p->qk_dim);
-    s->dv = vector(rows * p->kv_heads * p->v_dim);
-}
-
-static void free_shard(struct shard *s)
-{
-    float *all[] = { s->q, s->k, s->v, s->d_o, s->o, s->lse, s->dq, s->dk, s->dv };
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        free(all[i]);
-    free(s->positions);
-}
-
-static void compare(struct error *e, float got, double want)
-{
-    double diff = fabs(got - want);
-
-    if (isnan(diff))
-        diff = INFINITY;
-    if (diff > e->worst)
-        e->worst = diff;
-    e->diff2 += diff * diff;
-    e->ref2 += want * want;
-}
-
-/* Tensor [batch][n][row] against [batch][tokens][row]. */
-static void compare_rows(struct error *e, const struct shard *s, const struct problem *p,
-                         const float *got, const double *want, int row)
-{
-    *e = (struct error){ 0, 0, 0 };
-    for (int64_t b = 0; b < p->batch; b++)
-        for (int64_t i = 0; i < s->n; i++)
-            for (int c = 0; c < row; c++)
-                compare(e, got[(b * s->n + i) * row + c],
-                        want[(b * p->tokens + s->positions[i]) * row + c]);
-}
-
-static void compare_lse(struct error *e, const struct shard *s, const struct problem *p)
-{
-    *e = (struct error){ 0, 0, 0 };
-    for (int64_t b = 0; b < p->batch; b++)
-        for (int h = 0; h < p->q_heads; h++)
-            for (int64_t i = 0; i < s->n; i++)
-                compare(e, s->lse[(b * p->q_heads + h) * s->n + i],
-                        p->lse[(b * p->tokens + s->positions[i]) * p->q_heads + h]);
-}
-
-static int run_plan(rondo_plan_t plan, const struct shard *s)
-{
-    rondo_attention_fwd_t fwd = RONDO_ATTENTION_FWD_INIT;
-    rondo_attention_bwd_t bwd = RONDO_ATTENTION_BWD_INIT;
-    rondo_request_t request = NULL;
-    int err;
-
-    fwd.q = s->q, fwd.k = s->k, fwd.v = s->v, fwd.o = s->o, fwd.lse = s->lse;
-    err = rondo_attention_forward(plan, &fwd, NULL, &request);
-    if (!err)
-        err = rondo_wait(&request, 60000);
-    if (err)
-        return err;
-    bwd.q = s->q, bwd.k = s->k, bwd.v = s->v, bwd.o = s->o, bwd.lse = s->lse, bwd.d_o = s->d_o;
-    bwd.dq = s->dq, bwd.dk = s->dk, bwd.dv = s->dv;
-    err = rondo_attention_backward(plan, &bwd, NULL, &request);
-    return err ? err : rondo_wait(&request, 60000);
-}
-
-static int run_case(rondo_comm_t comm, struct test *t, int kind, int index, int rank)
-{
-    const struct problem *p = &t->problems[index];
-    struct error *errors = t->errors[kind][index][rank];
-    rondo_layout_desc_t ld = RONDO_LAYOUT_DESC_INIT;
-    rondo_attention_desc_t ad = RONDO_ATTENTION_DESC_INIT;
-    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
-    rondo_layout_t layout = NULL;
-    rondo_plan_t plan = NULL;
-    struct shard s;
-    int err;
-
-    ld.kind = (rondo_layout_kind_t)kind, ld.tokens = p->tokens, ld.ranks = t->ranks;
-    err = rondo_layout_create(&ld, &layout);
-    if (err)
-        return err;
-    ad.mask = p->causal ? RONDO_MASK_CAUSAL : RONDO_MASK_FULL, ad.batch = p->batch;
-    ad.q_heads = p->q_heads, ad.kv_heads = p->kv_heads, ad.qk_dim = p->qk_dim, ad.v_dim = p->v_dim;
-    options.kernel_name = t->kernel;
-    make_shard(&s, layout, rank, p);
-    err = rondo_attention_plan(comm, layout, &ad, &options, &plan);
-    if (!err)
-        err = run_plan(plan, &s);
-    if (!err) {
-        compare_rows(&errors[O], &s, p, s.o, p->o, p->q_heads * p->v_dim);
-        compare_lse(&errors[LSE], &s, p);
-        compare_rows(&errors[DQ], &s, p, s.dq, p->dq, p->q_heads * p->qk_dim);
-        compare_rows(&errors[DK], &s, p, s.dk, p->dk, p->kv_heads * p->qk_dim);
-        compare_rows(&errors[DV], &s, p, s.dv, p->dv, p->kv_heads * p->v_dim);
-    }
-    rondo_plan_destroy(plan);
-    free_shard(&s);
-    rondo_layout_destroy(layout);
-    return err;
-}
-
-static int run_rank(int rank, int ranks, void *arg)
-{
-    struct test *t = arg;
-    rondo_config_t config = RONDO_CONFIG_INIT;
-    rondo_comm_t comm = NULL;
-    int err;
-
-    config.transport = t->transport;
-    err = meet(&t->meeting, rank, ranks, &config, &comm);
-    for (int kind = 0; !err && kind < LAYOUTS; kind++)
-        for (int i = 0; !err && i < t->count; i++)
-            err = run_case(comm, t, kind, i, rank);
-    if (err)
-        fprintf(stderr, "# rank %d: %s: %s\n", rank, rondo_strerror(err), rondo_last_error());
-    rondo_comm_destroy(comm);
-    return err;
-}
-
-/* ---- the parent ---- */
+/* ---- what is run ---- */
 
 static const int heads[][2] = { { 4, 4 }, { 8, 2 }, { 4, 1 } };
 static const int dims[][2] = { { 16, 16 }, { 24, 40 } };
-static const int lengths[] = { 1, -1, 17, 250, 1021, 1024 }; /* -1: ranks - 1 */
 
-static int add_problems(struct problem *problems, int ranks, int all)
+static void add_problem(struct problem *problems, int *count, int64_t tokens, int causal, int h, int d)
+{
+    struct problem p = { .batch = tokens == 17 ? 2 : 1, .tokens = tokens, .causal = causal,
+                         .q_heads = heads[h][0], .kv_heads = heads[h][1], .qk_dim = dims[d][0],
+                         .v_dim = dims[d][1] };
+
+    problem_init(&p, (uint64_t)(*count + 1000 * causal + 1));
+    problems[(*count)++] = p;
+}
+
+/* Fewer tokens than ranks leave shards empty; 240 divides by up to 5 ranks, 250 and 1021 do not. */
+static int add_problems(struct problem *problems, enum mode mode)
 {
     int count = 0;
 
-    for (int causal = 0; causal < 2; causal++)
+    for (int causal = 0; causal < 2 && mode != BYTES; causal++) {
+        add_problem(problems, &count, 1, causal, 1, 0);
+        add_problem(problems, &count, 3, causal, 0, 1);
         for (int h = 0; h < 3; h++)
-            for (int d = 0; d < 2; d++)
-                for (int n = 0; n < (all ? 6 : 4); n++) {
-                    int tokens = lengths[n] < 0 ? ranks - 1 : lengths[n];
-                    struct problem p = { .batch = n == 2 ? 2 : 1, .tokens = tokens, .causal = causal,
-                                         .q_heads = heads[h][0], .kv_heads = heads[h][1],
-                                         .qk_dim = dims[d][0], .v_dim = dims[d][1] };
-
-                    if (tokens == 0 || (!all && (h + d + n) % 2))
-                        continue;
-                    problem_init(&p, (uint64_t)(count + 1000 * causal + 1));
-                    problems[count++] = p;
-                }
+            add_problem(problems, &count, 17, causal, h, h % 2);
+        for (int h = 0; h < 3; h++)
+            if (mode == ALL || h == causal)
+                add_problem(problems, &count, 250, causal, h, (h + 1) % 2);
+        if (mode != ALL)
+            continue;
+        add_problem(problems, &count, 2, causal, 2, 1);
+        add_problem(problems, &count, 4, causal, 1, 0);
+        add_problem(problems, &count, 1021, causal, causal ? 1 : 2, causal);
+    }
+    if (mode == BYTES) {
+        add_problem(problems, &count, 240, 0, 0, 0);
+        add_problem(problems, &count, 17, 1, 1, 1);
+    }
     return count;
 }
 
-/* Worst over the tensors of one case; 1 when it is within the bar. */
-static int judge(const struct test *t, int kind, int index, double *worst, double *relative)
+static const char *const transport_names[] = { "self", "ucx", NULL };
+static const char *const schedule_names[] = { "ring", NULL };
+static const char *const backward_names[] = { "kv-grad", NULL };
+static const char *const binding_names[] = { "copy", NULL };
+
+/* Only self can bind, so elsewhere "auto" would be "copy" once more.  The small set leaves copying to
+ * the others. */
+static int is_run(const struct test *t, const struct run *run, const char *binding)
 {
-    *worst = *relative = 0;
-    for (int out = 0; out < OUTPUTS; out++) {
-        double diff2 = 0, ref2 = 0;
+    int binds = strcmp(t->transport, "self") == 0 && run->mode != BYTES;
 
-        for (int r = 0; r < t->ranks; r++) {
-            const struct error *e = &t->errors[kind][index][r][out];
+    if (strcmp(binding, "auto") == 0)
+        return binds && takes(&run->bindings, binding);
+    return takes(&run->bindings, binding);
+}
 
-            if (!(e->worst <= *worst))
-                *worst = e->worst;
-            diff2 += e->diff2;
-            ref2 += e->ref2;
-        }
-        /* One token: dq and dk are exactly zero, and only the absolute error has a meaning. */
-        if (ref2 > 1e-12 && !(sqrt(diff2 / ref2) <= *relative))
-            *relative = sqrt(diff2 / ref2);
+static void add_twins(struct test *t, const struct run *run, struct scheme s)
+{
+    for (int i = 0; backward_names[i]; i++) {
+        s.backward = backward_names[i];
+        if (takes(&run->backwards, s.backward))
+            t->schemes[t->scheme_count++] = s;
     }
-    return *worst <= BAR && *relative <= BAR;
 }
 
-static void print_row(const struct test *t, int kind, int index, double worst, double relative, int good)
+static void add_schemes(struct test *t, const struct run *run)
 {
-    const struct problem *p = &t->problems[index];
-    char shape[64];
-
-    snprintf(shape, sizeof(shape), "%d/%d %dx%d", p->q_heads, p->kv_heads, p->qk_dim, p->v_dim);
-    printf("%-5s %-10s %2d %-6s %-10s %3lld %6lld %10.2e %10.2e %s\n", t->transport,
-           rondo_layout_kind_name((rondo_layout_kind_t)kind), t->ranks, p->causal ? "causal" : "full",
-           shape, (long long)p->batch, (long long)p->tokens, worst, relative, good ? "ok" : "WRONG");
+    for (int i = 0; binding_names[i]; i++)
+        for (int j = 0; schedule_names[j]; j++)
+            if (is_run(t, run, binding_names[i]) && takes(&run->schedules, schedule_names[j]))
+                add_twins(t, run, (struct scheme){ .schedule = schedule_names[j],
+                                                   .binding = binding_names[i] });
 }
 
-/* Runs all cases of one transport and rank count; returns how many are wrong. */
-static int run_group(struct test *t, int all, int *cases)
+/* ---- what came of it ---- */
+
+struct verdict {
+    double worst, relative, twin; /* of all cases of a scheme; relative L2, twin: of gradients */
+    uint64_t copied_bytes, bound_bytes; /* read-only and inside hosts; read in place */
+    int cases, wrong;
+};
+
+static int is_accumulated(int tensor)
 {
-    int wrong = 0, failed;
+    return tensor == RONDO_TENSOR_DQ || tensor == RONDO_TENSOR_DK || tensor == RONDO_TENSOR_DV;
+}
 
-    failed = run_ranks(t->ranks, strcmp(t->transport, "self") != 0, 600, run_rank, t);
-    if (failed)
-        printf("# %s, %d ranks: %d ranks failed\n", t->transport, t->ranks, failed);
-    for (int kind = 0; kind < LAYOUTS; kind++)
-        for (int i = 0; i < t->count; i++, (*cases)++) {
-            double worst, relative;
-            int good = judge(t, kind, i, &worst, &relative) && !failed;
+static double larger(double a, double b)
+{
+    return b <= a ? a : b; /* NaN is larger than all */
+}
 
-            wrong += !good;
-            if (all || !good)
-                print_row(t, kind, i, worst, relative, good);
+static void judge_measure(const struct test *t, const struct outcome *outcomes, int measure,
+                          struct verdict *v)
+{
+    double diff2 = 0, ref2 = 0, relative = 0;
+
+    for (int r = 0; r < t->ranks; r++) {
+        v->worst = larger(v->worst, outcomes[r].errors[measure].worst);
+        diff2 += outcomes[r].errors[measure].diff2;
+        ref2 += outcomes[r].errors[measure].ref2;
+    }
+    /* One token: dq and dk are exactly zero, and only the absolute error has a meaning. */
+    if (ref2 > 1e-12)
+        relative = sqrt(diff2 / ref2);
+    if (measure < OUTPUTS)
+        v->relative = larger(v->relative, relative);
+    else
+        v->twin = larger(v->twin, relative);
+}
+
+static struct verdict judge_case(const struct test *t, const struct scheme *s,
+                                 const struct outcome *outcomes)
+{
+    struct verdict v = { .cases = 1 };
+
+    for (int m = 0; m < MEASURES; m++)
+        judge_measure(t, outcomes, m, &v);
+    for (int i = 0; i < t->ranks * RONDO_TENSOR_COUNT; i++)
+        if (!is_accumulated(i % RONDO_TENSOR_COUNT))
+            v.copied_bytes += outcomes[i / RONDO_TENSOR_COUNT].sent_bytes[0][i % RONDO_TENSOR_COUNT];
+    for (int r = 0; r < t->ranks; r++)
+        v.bound_bytes += outcomes[r].bound_bytes;
+    v.wrong = !(v.worst <= BAR && v.relative <= BAR && v.twin <= BAR) ||
+              (strcmp(s->binding, "auto") == 0 && strcmp(t->transport, "self") == 0 && v.copied_bytes) ||
+              (strcmp(s->binding, "copy") == 0 && v.bound_bytes);
+    return v;
+}
+
+static void add_verdict(struct verdict *sum, const struct verdict *v)
+{
+    sum->worst = larger(sum->worst, v->worst);
+    sum->relative = larger(sum->relative, v->relative);
+    sum->twin = larger(sum->twin, v->twin);
+    sum->copied_bytes += v->copied_bytes;
+    sum->bound_bytes += v->bound_bytes;
+    sum->cases += v->cases;
+    sum->wrong += v->wrong;
+}
+
+static void print_wrong(const struct test *t, const struct scheme *s, int kind, const struct problem *p,
+                        const struct verdict *v)
+{
+    printf("# WRONG: %s %s %s %s, %d ranks on %d hosts, %s, %s, heads %d/%d, %dx%d, batch %lld, "
+           "%lld tokens: %.2e, relative %.2e, twin %.2e, copied %llu, bound %llu\n",
+           t->transport, s->schedule, s->backward, s->binding, t->ranks, t->hosts,
+           rondo_layout_kind_name((rondo_layout_kind_t)kind), p->causal ? "causal" : "full", p->q_heads,
+           p->kv_heads, p->qk_dim, p->v_dim, (long long)p->batch, (long long)p->tokens, v->worst,
+           v->relative, v->twin, (unsigned long long)v->copied_bytes,
+           (unsigned long long)v->bound_bytes);
+}
+
+static struct verdict judge_scheme(const struct test *t, int scheme)
+{
+    struct verdict sum = { .cases = 0 };
+
+    for (int kind = t->first_layout; kind <= t->last_layout; kind++)
+        for (int i = 0; i < t->problem_count; i++) {
+            struct verdict v = judge_case(t, &t->schemes[scheme], t->outcomes[scheme][kind][i]);
+
+            if (v.wrong)
+                print_wrong(t, &t->schemes[scheme], kind, &t->problems[i], &v);
+            add_verdict(&sum, &v);
         }
-    return wrong;
+    return sum;
 }
 
-static int run_ranks_of(const char *transport, const char *kernel, int ranks, int all, int *cases)
+static void print_all_head(void)
+{
+    printf("%-5s %-5s %-9s %-7s %2s %5s %5s %9s %9s %9s %12s %12s\n", "over", "slots", "schedule",
+           "back", "P", "hosts", "cases", "largest", "relative", "kv - q", "copied local", "bound");
+}
+
+static void print_verdict(const struct test *t, int scheme, const struct verdict *v)
+{
+    const struct scheme *s = &t->schemes[scheme];
+    char twin[16] = "";
+
+    if (is_twin(t, scheme))
+        snprintf(twin, sizeof(twin), "%.2e", v->twin);
+    printf("%-5s %-5s %-9s %-7s %2d %5d %5d %9.2e %9.2e %9s %12llu %12llu %s\n", t->transport,
+           strcmp(s->binding, "auto") == 0 ? "bound" : s->binding, s->schedule, s->backward, t->ranks,
+           t->hosts, v->cases, v->worst, v->relative, twin, (unsigned long long)v->copied_bytes,
+           (unsigned long long)v->bound_bytes, v->wrong ? "WRONG" : "ok");
+}
+
+static void judge(const struct test *t, struct run *run, int failed)
+{
+    if (failed)
+        printf("# %s, %d ranks on %d hosts: %d ranks failed\n", t->transport, t->ranks, t->hosts, failed);
+    if (run->mode == BYTES && !failed)
+        run->wrong += print_bytes(t);
+    for (int i = 0; i < t->scheme_count && !failed; i++) {
+        struct verdict v = judge_scheme(t, i);
+
+        if (run->mode == ALL)
+            print_verdict(t, i, &v);
+        run->cases += v.cases;
+        run->wrong += v.wrong;
+    }
+    run->wrong += failed;
+}
+
+/* ---- all of it ---- */
+
+static void run_group(struct run *run, const char *transport, int ranks, int hosts,
+                      struct problem *problems, int count)
 {
     struct test *t = shared_memory(sizeof(*t));
+    int before = run->wrong;
+
+    t->transport = transport, t->kernel = run->kernel;
+    t->ranks = ranks, t->hosts = hosts;
+    t->last_layout = run->mode == BYTES ? 0 : LAYOUTS - 1;
+    t->problems = problems, t->problem_count = count;
+    add_schemes(t, run);
+    judge(t, run, run_ranks(ranks, ranks_want_processes(transport), 600, run_rank, t));
+    if (run->mode == TAP)
+        printf("%sok %d - %s over %d ranks on %d hosts equals fp64 on one\n",
+               run->wrong > before ? "not " : "", ++run->groups, transport, ranks, hosts);
+    shared_memory_release(t, sizeof(*t));
+}
+
+/* Five ranks on three hosts are 2 + 2 + 1. */
+static void run_transport(struct run *run, const char *transport, struct problem *problems, int count)
+{
+    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
+        for (int hosts = 1; hosts <= ranks; hosts++) {
+            if (run->ranks && ranks != run->ranks)
+                continue;
+            if (run->hosts ? hosts != run->hosts : hosts > (ranks == 5 ? 3 : 2))
+                continue;
+            run_group(run, transport, ranks, hosts, problems, count);
+        }
+}
+
+static void run_all(struct run *run)
+{
     struct problem *problems = calloc(MAX_PROBLEMS, sizeof(*problems));
-    int wrong;
+    int count;
 
     if (!problems)
         exit(1);
-    t->transport = transport;
-    t->kernel = kernel;
-    t->ranks = ranks;
-    t->problems = problems;
-    t->count = add_problems(problems, ranks, all);
-    wrong = run_group(t, all, cases);
-    for (int i = 0; i < t->count; i++)
+    count = add_problems(problems, run->mode);
+    for (int i = 0; transport_names[i]; i++)
+        if (takes(&run->transports, transport_names[i]) &&
+            (run->transports.only || ri_transport_find(transport_names[i])))
+            run_transport(run, transport_names[i], problems, count);
+    for (int i = 0; i < count; i++)
         problem_release(&problems[i]);
     free(problems);
-    return wrong;
 }
 
 static int usage(FILE *out, int code)
 {
-    fprintf(out, "usage: attention [--all] [--transport self|ucx] [--kernel flash|reference] "
-                 "[--ranks P]\n"
-                 "Attention and gradients against fp64 on one rank; without --all a small set, as "
-                 "TAP.\n");
+    fprintf(out, "usage: attention [--all | --bytes] [--transport LIST] [--schedule LIST] "
+                 "[--backward LIST]\n"
+                 "                 [--binding LIST] [--hosts N] [--ranks P] "
+                 "[--kernel flash|reference]\n"
+                 "Attention and gradients against fp64 on one rank: a small set as TAP, or all, or "
+                 "their bytes.\n");
     return code;
+}
+
+static int check_names(const char *option, const struct choice *choice)
+{
+    char list[128], *at, *name;
+
+    if (!choice->only)
+        return 0;
+    snprintf(list, sizeof(list), "%s", choice->only);
+    for (name = strtok_r(list, ",", &at); name; name = strtok_r(NULL, ",", &at)) {
+        int i = 0;
+
+        while (choice->names[i] && strcmp(choice->names[i], name) != 0)
+            i++;
+        if (!choice->names[i]) {
+            fprintf(stderr, "attention: --%s: there is no '%s'\n", option, name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int parse(struct run *run, int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "all", no_argument, NULL, 'a' },            { "bytes", no_argument, NULL, 'b' },
+        { "transport", required_argument, NULL, 't' }, { "schedule", required_argument, NULL, 's' },
+        { "backward", required_argument, NULL, 'w' }, { "binding", required_argument, NULL, 'i' },
+        { "hosts", required_argument, NULL, 'o' },    { "ranks", required_argument, NULL, 'r' },
+        { "kernel", required_argument, NULL, 'k' },   { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'a') run->mode = ALL;
+        else if (option == 'b') run->mode = BYTES;
+        else if (option == 't') run->transports.only = optarg;
+        else if (option == 's') run->schedules.only = optarg;
+        else if (option == 'w') run->backwards.only = optarg;
+        else if (option == 'i') run->bindings.only = optarg;
+        else if (option == 'o') run->hosts = atoi(optarg);
+        else if (option == 'r') run->ranks = atoi(optarg);
+        else if (option == 'k') run->kernel = optarg;
+        else return usage(option == 'h' ? stdout : stderr, option == 'h' ? 1 : 2);
+    }
+    if (check_names("transport", &run->transports) || check_names("schedule", &run->schedules) ||
+        check_names("backward", &run->backwards) || check_names("binding", &run->bindings))
+        return 2;
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "all", no_argument, NULL, 'a' },           { "transport", required_argument, NULL, 't' },
-        { "kernel", required_argument, NULL, 'k' },  { "ranks", required_argument, NULL, 'r' },
-        { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
-    };
-    static const char *const transports[] = { "self", "ucx" };
-    const char *only = NULL, *kernel = "flash";
-    int all = 0, wrong = 0, cases = 0, groups = 0, ranks_only = 0, option;
+    struct run run = { .kernel = "flash", .transports = { transport_names, NULL },
+                       .schedules = { schedule_names, NULL }, .backwards = { backward_names, NULL },
+                       .bindings = { binding_names, NULL } };
+    int stop = parse(&run, argc, argv);
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == 'a') all = 1;
-        else if (option == 't') only = optarg;
-        else if (option == 'k') kernel = optarg;
-        else if (option == 'r') ranks_only = atoi(optarg);
-        else return usage(option == 'h' ? stdout : stderr, option == 'h' ? 0 : 2);
-    }
-    if (all)
-        printf("%-5s %-10s %2s %-6s %-10s %3s %6s %10s %10s\n", "over", "layout", "P", "mask",
-               "heads dims", "b", "N", "largest", "relative");
-    for (int t = 0; t < 2; t++) {
-        if (only ? strcmp(only, transports[t]) != 0 : !ri_transport_find(transports[t]))
-            continue;
-        for (int ranks = 1; ranks <= 5; ranks++) {
-            int before = wrong;
-
-            if (ranks_only && ranks != ranks_only)
-                continue;
-            wrong += run_ranks_of(transports[t], kernel, ranks, all, &cases);
-            if (!all)
-                printf("%sok %d - %s over %d ranks equals fp64 on one\n", wrong > before ? "not " : "",
-                       ++groups, transports[t], ranks);
-        }
-    }
-    if (all)
-        printf("%d cases, %d wrong, bar %g\n", cases, wrong, BAR);
+    if (stop)
+        return stop == 1 ? 0 : stop;
+    if (run.mode == ALL)
+        print_all_head();
+    if (run.mode == BYTES)
+        print_bytes_head();
+    run_all(&run);
+    if (run.mode == TAP)
+        printf("1..%d\n", run.groups);
     else
-        printf("1..%d\n", groups);
-    return wrong != 0 || cases == 0;
+        printf("%d cases, %d wrong, bar %g\n", run.cases, run.wrong, BAR);
+    return run.wrong != 0 || run.cases == 0;
 }
