@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Training over P ranks against one rank: gradients of step 0, and the loss over 50 steps.  The loss may
-# differ by no more than what one unit in the last place of every first weight does to one rank, times
-# three, and by 1e-4 at most.  Run by `make check-parity`; RANKS and STEPS may be set.
+# Training over P ranks on one host and on two against one rank, by each schedule and backward: gradients
+# of step 0, and the loss over 50 steps.  The loss may differ by no more than what one unit in the last
+# place of every first weight does to one rank, times three, and by 1e-4 at most.  Each scheme on each
+# machine trains in one layout, the three in turn; its gradients are compared in all of them.  Run by
+# `make check-parity`; RANKS, HOSTS, SCHEDULES, BACKWARDS, LAYOUTS and STEPS may be set.
 set -euo pipefail
 
 RANKS=${RANKS:-1 2 3 4 5}
 STEPS=${STEPS:-50}
+HOSTS=${HOSTS:-1 2}
+SCHEDULES=${SCHEDULES:-ring}
+BACKWARDS=${BACKWARDS:-kv-grad}
 LAYOUTS=${LAYOUTS:-contiguous zigzag striped}
 GRADIENT_BAR=1e-5
 TOKENS=1021 # a prime: no shard is like another
@@ -14,17 +19,21 @@ here=${top_builddir:-.}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# train RANKS NAME OPTIONS...
-train() {
-    local ranks=$1 name=$2
-    shift 2
-    if ! timeout -k 5 600 "$here/tools/rondo-run" -n "$ranks" "$here/examples/train/rondo-train" \
-            --tokens $TOKENS --schedule ring --backward kv-grad --sample 0 --val-every 1000 \
+# train_on RANKS HOSTS NAME OPTIONS...
+train_on() {
+    local ranks=$1 hosts=$2 name=$3
+    shift 3
+    if ! timeout -k 5 600 "$here/tools/rondo-run" -n "$ranks" --hosts "$hosts" \
+            "$here/examples/train/rondo-train" --tokens $TOKENS --sample 0 --val-every 1000 \
             --val-windows 1 "$@" > "$work/$name.log" 2>&1; then
         tail -n 20 "$work/$name.log"
-        echo "parity: rondo-train on $ranks ranks failed: $*"
+        echo "parity: rondo-train on $ranks ranks of $hosts hosts failed: $*"
         exit 1
     fi
+}
+
+train() { # RANKS NAME OPTIONS..., by the ring of one host
+    train_on "$1" 1 "$2" --schedule ring --backward kv-grad "${@:3}"
 }
 
 compare() {
@@ -53,17 +62,44 @@ bar=$(smaller 1e-4 "$(awk -v w="$worst" 'BEGIN { printf "%.3e", 3 * w }')")
 echo "bars: gradients $GRADIENT_BAR, loss $bar over $STEPS steps"
 
 failed=0
-printf '%2s %-11s %-10s %-10s %12s %12s\n' P layout schedule backward gradients loss
-for ranks in $RANKS; do
-    for layout in $LAYOUTS; do
-        train "$ranks" run --layout "$layout" --save-grads "$work/run.grads"
-        train "$ranks" run --layout "$layout" --steps "$STEPS" --csv "$work/run.csv"
-        gradients=$(compare gradients "$work/base.grads" "$work/run.grads")
+rows=0
+layout_count=$(wc -w <<< "$LAYOUTS")
+printf '%2s %5s %-10s %-8s %-11s %12s %12s\n' P hosts schedule backward layout gradients loss
+
+# row RANKS HOSTS SCHEDULE BACKWARD LAYOUT WITH_LOSS
+row() {
+    local scheme=(--schedule "$3" --backward "$4" --layout "$5") gradients loss=- verdict=ok
+    train_on "$1" "$2" run "${scheme[@]}" --save-grads "$work/run.grads"
+    gradients=$(compare gradients "$work/base.grads" "$work/run.grads")
+    if above "$gradients" $GRADIENT_BAR; then verdict=WRONG; fi
+    if [ "$6" = 1 ]; then
+        train_on "$1" "$2" run "${scheme[@]}" --steps "$STEPS" --csv "$work/run.csv"
         loss=$(compare losses "$work/base.csv" "$work/run.csv")
-        verdict=ok
-        if above "$gradients" $GRADIENT_BAR || above "$loss" "$bar"; then verdict=WRONG failed=1; fi
-        printf '%2s %-11s %-10s %-10s %12s %12s %s\n' "$ranks" "$layout" ring kv-grad "$gradients" \
-            "$loss" $verdict
+        if above "$loss" "$bar"; then verdict=WRONG; fi
+    fi
+    if [ $verdict = WRONG ]; then failed=1; fi
+    printf '%2s %5s %-10s %-8s %-11s %12s %12s %s\n' "$1" "$2" "$3" "$4" "$5" "$gradients" "$loss" \
+        $verdict
+}
+
+# machine RANKS HOSTS
+machine() {
+    local schedule backward layout i
+    for schedule in $SCHEDULES; do
+        for backward in $BACKWARDS; do
+            i=0
+            for layout in $LAYOUTS; do
+                row "$1" "$2" "$schedule" "$backward" "$layout" $((i == rows % layout_count))
+                i=$((i + 1))
+            done
+            rows=$((rows + 1))
+        done
+    done
+}
+
+for ranks in $RANKS; do
+    for hosts in $HOSTS; do
+        if [ "$hosts" -le "$ranks" ]; then machine "$ranks" "$hosts"; fi
     done
 done
 
