@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares what builders write with the texts that lie beside the cases.  A case is three lines:
- *     schedule: broadcast root:1      (options, each where it is wanted: root, pieces, landing,
- *                                     chunked, the fields of struct ri_build)
- *     machine: host:2 gpu:3           (ranks are numbered host by host; or the ranks of each host,
- *                                     `machine: hosts: 3 2`)
- *     rank: 4
+/* Compares what builders write with the texts that lie beside the cases, whose form is in cases.h.
  * RONDO_TEST_UPDATE=1 writes the texts anew; review the difference like code. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/schedule/ranks.h"
+#include "tests/schedule/cases.h"
 
 enum { MAX_CASES = 128, PATH = 4096 };
 
@@ -61,74 +56,11 @@ static char *read_all(FILE *file)
     return text;
 }
 
-static ri_builder *find_builder(const char *name)
-{
-    for (const struct ri_builder_entry *entry = ri_builders; entry->name; entry++)
-        if (!strcmp(entry->name, name))
-            return entry->build;
-    fail_msg("there is no builder '%s'", name);
-    return NULL;
-}
-
-/* The number after `word`, which ends with a colon, in the line; 0 where it is not there. */
-static int option(const char *line, const char *word)
-{
-    const char *at = strstr(line, word), *end = strchr(line, '\n');
-    int value = 0;
-
-    if (at && at < end)
-        assert_int_equal(sscanf(at + strlen(word), "%d", &value), 1);
-    return value;
-}
-
-/* Gives the next `count` ranks to a host; returns how many ranks there are then. */
-static int add_host(int32_t *host, int ranks, int number, int count)
-{
-    assert_true(count >= 1 && ranks + count <= MAX_RANKS);
-    for (int i = 0; i < count; i++)
-        host[ranks + i] = number;
-    return ranks + count;
-}
-
-/* Fills host[rank] from the line; returns how many ranks there are. */
-static int read_machine(const char *line, int32_t *host)
-{
-    int hosts, size, length, ranks = 0;
-
-    if (sscanf(line, "host:%d gpu:%d", &hosts, &size) == 2) {
-        for (int h = 0; h < hosts; h++)
-            ranks = add_host(host, ranks, h, size);
-        return ranks;
-    }
-    assert_int_equal(strncmp(line, "hosts:", strlen("hosts:")), 0);
-    line += strlen("hosts:");
-    for (int h = 0; *line != '\n'; h++, line += length) {
-        assert_int_equal(sscanf(line, " %d%n", &size, &length), 1);
-        ranks = add_host(host, ranks, h, size);
-    }
-    return ranks;
-}
-
 static struct ri_schedule *build_case(const struct golden *golden)
 {
-    int32_t host[MAX_RANKS];
-    struct ri_schedule *s = NULL;
-    char scheme[64];
     char *text = read_all(open_beside(golden, ".case", "r"));
-    const char *machine = strstr(text, "\nmachine: "), *rank_line = strstr(text, "\nrank: ");
-    struct ri_build build = {.host = host};
+    struct ri_schedule *s = case_build(text);
 
-    assert_int_equal(sscanf(text, "schedule: %63s", scheme), 1);
-    assert_non_null(machine);
-    assert_non_null(rank_line);
-    build.rank = option(rank_line + 1, "rank:");
-    build.ranks = read_machine(machine + strlen("\nmachine: "), host);
-    build.root = option(text, " root:");
-    build.pieces = option(text, " pieces:");
-    build.landing = option(text, " landing:");
-    build.chunked = option(text, " chunked:");
-    if (find_builder(scheme)(&s, &build))
-        fail_msg("%s: %s", golden->name, rondo_last_error());
     free(text);
     return s;
 }
