@@ -9,6 +9,7 @@ installcheck-local:
 
 dist_check_SCRIPTS += tests/api/man_options.sh
 dist_check_SCRIPTS += tests/api/rondo_plan.sh
+dist_check_SCRIPTS += tests/api/plan_examples.sh
 dist_check_SCRIPTS += tests/api/readme_runs.sh
 dist_check_SCRIPTS += tests/api/rondo_ring.sh
 
