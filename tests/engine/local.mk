@@ -19,3 +19,15 @@ endif
 check_PROGRAMS += tests/engine/overlap
 tests_engine_overlap_SOURCES = tests/engine/overlap.c tests/ranks.c tests/ranks.h
 tests_engine_overlap_LDADD = librondo_core.la
+
+check_PROGRAMS += tests/engine/modelled
+tests_engine_modelled_SOURCES = tests/engine/modelled.c tests/engine/modelled.h
+tests_engine_modelled_SOURCES += tests/engine/modelled_run.c
+tests_engine_modelled_SOURCES += tests/schedule/price_rows.c tests/schedule/prices.h \
+	tests/schedule/machine.h
+tests_engine_modelled_LDADD = librondo_core.la -lm
+
+# The engine beside the simulator, on a quiet machine: minutes.
+check-modelled: tests/engine/modelled
+	tests/engine/modelled$(EXEEXT) --table
+.PHONY: check-modelled
