@@ -23,7 +23,7 @@ static const struct option {
 } table[] = {
     { "layout", CHOICE, AT(layout), "contiguous|zigzag|striped", 0, 0,
       "which tokens a rank holds [zigzag]" },
-    { "schedule", CHOICE, AT(schedule), "ring|two-level|auto", 0, 0, "of the attention [auto]" },
+    { "schedule", CHOICE, AT(schedule), "ring|two-level|direct|auto", 0, 0, "of the attention [auto]" },
     { "backward", CHOICE, AT(backward), "kv-grad|q-grad|auto", 0, 0, "of the attention [auto]" },
     { "kernel", TEXT, AT(kernel), "NAME", 0, 0, "a bundled attention kernel [flash]" },
     { "tokens", INTEGER, AT(tokens), "N", 2, 1 << 30, "of one sequence, cut over all ranks [2048]" },

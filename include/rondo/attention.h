@@ -34,14 +34,21 @@ typedef struct rondo_attention_desc {
 /* How to do it.  NULL or "auto" lets the plan choose.  Strings are borrowed for the call only. */
 typedef struct rondo_plan_options {
     size_t struct_bytes;
-    const char *schedule;         /* "auto", "ring" */
-    const char *backward;         /* "auto", "kv-grad", "none" (a plan for inference) */
+    const char *schedule;         /* "auto", "ring", "two-level", "direct" */
+    const char *backward;         /* "auto", "kv-grad", "q-grad", "none" (a plan for inference) */
     const char *kernel_name;      /* a bundled kernel; NULL: "flash" */
     const rondo_kernel_t *kernel; /* the caller's own; lives as long as the plan; wins over kernel_name */
     int max_in_flight;            /* starts of this plan that may be under way at once; 0: 1; up to 1024 */
+    const char *binding;          /* "auto": where the transport can, blocks of ranks of this host are read
+                                   * in place; "copy": never */
+    const char *host_transfers;   /* two-level: "auto", "own-turns", "chunked" over the local turns */
+    int pieces;                   /* two-level: pieces of a block that enter a host on ranks of their own;
+                                   * 0: the plan chooses; up to 64 */
+    int landing_slots;            /* buffers for blocks that arrive; 0: the plan chooses; up to 1024 */
 } rondo_plan_options_t;
 
-#define RONDO_PLAN_OPTIONS_INIT { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL, 0 }
+#define RONDO_PLAN_OPTIONS_INIT                                                                    \
+    { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0 }
 
 /* The caller's tensors of one rank, packed; n = rondo_layout_tokens(layout, rank).  They stay the
  * caller's, and must stay where they are and unwritten (outputs: untouched) until the request is done.

@@ -9,155 +9,15 @@
 
 #include "api/plan.h"
 #include "api/request.h"
-#include "base/log.h"
+#include "api/wish.h"
 #include "base/analyzer.h"
+#include "base/log.h"
 #include "base/status.h"
-
-/* Far below the starts of a pass that messages can tell apart. */
-enum { MAX_IN_FLIGHT = 1024 };
 
 /* ---- making a plan ---- */
 
-static int check_sizes(const rondo_attention_desc_t *desc, const struct rondo_layout *layout)
-{
-    int64_t heads = desc->q_heads, dim = desc->qk_dim > desc->v_dim ? desc->qk_dim : desc->v_dim;
-    int64_t elements;
-
-    if (desc->batch <= 0)
-        return ri_error(RONDO_ERR_ARGUMENT, "batch is %lld; use 1 or more", (long long)desc->batch);
-    if (desc->q_heads <= 0 || desc->kv_heads <= 0)
-        return ri_error(RONDO_ERR_ARGUMENT, "%s is %d; use 1 or more",
-                        desc->q_heads <= 0 ? "q_heads" : "kv_heads",
-                        desc->q_heads <= 0 ? desc->q_heads : desc->kv_heads);
-    if (desc->q_heads % desc->kv_heads != 0)
-        return ri_error(RONDO_ERR_ARGUMENT, "q_heads is %d: not a multiple of kv_heads, %d",
-                        desc->q_heads, desc->kv_heads);
-    if (desc->qk_dim <= 0)
-        return ri_error(RONDO_ERR_ARGUMENT, "qk_dim is %d; use 1 or more", desc->qk_dim);
-    if (desc->v_dim < 0)
-        return ri_error(RONDO_ERR_ARGUMENT, "v_dim is %d; use 0 (as qk_dim) or more", desc->v_dim);
-    if (__builtin_mul_overflow(desc->batch, layout->tokens, &elements) ||
-        __builtin_mul_overflow(elements, heads, &elements) ||
-        __builtin_mul_overflow(elements, dim, &elements) || elements > INT64_MAX / 64)
-        return ri_error(RONDO_ERR_ARGUMENT,
-                        "batch %lld x tokens %lld x q_heads %d x head size %lld overflows",
-                        (long long)desc->batch, (long long)layout->tokens, desc->q_heads,
-                        (long long)dim);
-    return 0;
-}
-
-static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc)
-{
-    if (!layout)
-        return ri_error(RONDO_ERR_ARGUMENT, "layout is NULL");
-    if (!desc)
-        return ri_error(RONDO_ERR_ARGUMENT, "desc is NULL");
-    if (desc->struct_bytes != sizeof(*desc))
-        return ri_error(RONDO_ERR_ARGUMENT, "desc.struct_bytes is %zu, not %zu: "
-                        "start from RONDO_ATTENTION_DESC_INIT", desc->struct_bytes, sizeof(*desc));
-    if (layout->ranks != comm->size)
-        return ri_error(RONDO_ERR_ARGUMENT, "layout is for %d ranks, the communicator has %d",
-                        layout->ranks, comm->size);
-    if (desc->dtype != RONDO_F32)
-        return ri_error(RONDO_ERR_UNSUPPORTED, "dtype is %d; attention takes RONDO_F32 (0) today",
-                        (int)desc->dtype);
-    if (desc->mask != RONDO_MASK_FULL && desc->mask != RONDO_MASK_CAUSAL)
-        return ri_error(RONDO_ERR_ARGUMENT, "mask is %d; use RONDO_MASK_FULL or RONDO_MASK_CAUSAL",
-                        (int)desc->mask);
-    if (!isfinite(desc->scale))
-        return ri_error(RONDO_ERR_ARGUMENT, "scale is %g; use a finite one, or 0 (1 / sqrt(qk_dim))",
-                        (double)desc->scale);
-    return check_sizes(desc, layout);
-}
-
-/* What a plan is made of, as checked, with defaults filled in. */
-struct wish {
-    rondo_attention_desc_t desc;
-    struct ri_choice choice;
-    const rondo_kernel_t *kernel;
-    int max_in_flight;
-};
-
-static int check_options(const rondo_plan_options_t *options, struct wish *wish)
-{
-    static const rondo_plan_options_t none = RONDO_PLAN_OPTIONS_INIT;
-    const rondo_kernel_t *kernel;
-    const char *name;
-
-    if (!options)
-        options = &none;
-    if (options->struct_bytes != sizeof(*options))
-        return ri_error(RONDO_ERR_ARGUMENT, "options.struct_bytes is %zu, not %zu: "
-                        "start from RONDO_PLAN_OPTIONS_INIT", options->struct_bytes, sizeof(*options));
-    if (options->max_in_flight < 0 || options->max_in_flight > MAX_IN_FLIGHT)
-        return ri_error(RONDO_ERR_ARGUMENT, "max_in_flight is %d; use 0 (as 1) to %d",
-                        options->max_in_flight, MAX_IN_FLIGHT);
-    wish->max_in_flight = options->max_in_flight ? options->max_in_flight : 1;
-    name = options->kernel_name ? options->kernel_name : "flash";
-    kernel = options->kernel ? options->kernel : rondo_kernel_find(name);
-    wish->kernel = kernel;
-    if (!kernel)
-        return ri_error(RONDO_ERR_ARGUMENT,
-                        "kernel_name \"%s\" is not known; use flash or reference", name);
-    if (kernel->struct_bytes != sizeof(*kernel) || !kernel->forward || !kernel->name)
-        return ri_error(RONDO_ERR_ARGUMENT, "kernel has no %s",
-                        kernel->struct_bytes != sizeof(*kernel) ? "struct_bytes of this version"
-                        : kernel->forward ? "name" : "forward");
-    if (!kernel->backward && (!options->backward || strcmp(options->backward, "none") != 0))
-        return ri_error(RONDO_ERR_ARGUMENT,
-                        "kernel %s has no backward; give backward \"none\"", kernel->name);
-    return ri_plan_choose(options->schedule, options->backward, &wish->choice);
-}
-
-static int check_wish(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc,
-                      const rondo_plan_options_t *options, struct wish *wish)
-{
-    int err = check_desc(comm, layout, desc);
-
-    if (!err)
-        err = check_options(options, wish);
-    if (err)
-        return err;
-    wish->desc = *desc;
-    if (wish->desc.v_dim == 0)
-        wish->desc.v_dim = desc->qk_dim;
-    if (wish->desc.scale == 0)
-        wish->desc.scale = (float)(1 / sqrt(desc->qk_dim));
-    return 0;
-}
-
-static int64_t float_bits(float x)
-{
-    int32_t bits;
-
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-}
-
-/* Compares everything that ranks must have in common; status: what this rank's own checks said. */
-static int agree(rondo_comm_t comm, const struct rondo_layout *layout, const struct wish *wish,
-                 int64_t hash, int status)
-{
-    static const char *const masks[] = { [RONDO_MASK_FULL] = "full", [RONDO_MASK_CAUSAL] = "causal" };
-    const rondo_attention_desc_t *desc = &wish->desc;
-    unsigned flags = wish->kernel ? wish->kernel->flags : 0;
-    const struct ri_field fields[] = {
-        { .name = "layout kind", .text = rondo_layout_kind_name(layout->kind) }, { "tokens", layout->tokens },
-        { "layout ranks", layout->ranks }, { "dtype", desc->dtype },
-        { "mask", desc->mask, masks, sizeof(masks) / sizeof(masks[0]), NULL },
-        { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
-        { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
-        { "scale (bits)", float_bits(desc->scale) }, { .name = "schedule", .text = wish->choice.name[RI_FORWARD] },
-        { .name = "backward", .text = wish->choice.name[RI_BACKWARD] }, { "max_in_flight", wish->max_in_flight },
-        { "kernel needs o", (flags & RONDO_KERNEL_NEEDS_O) != 0 }, { "plan number", comm->next_plan },
-        { "schedule (hash)", hash },
-    };
-
-    return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
-}
-
 static struct ri_plan_params params_of(rondo_comm_t comm, const struct rondo_layout *layout,
-                                       const struct wish *wish, struct ri_pool *pool)
+                                       const struct ri_wish *wish, struct ri_pool *pool)
 {
     return (struct ri_plan_params){
         .place = { comm->rank, comm->size, comm->host, comm->transport }, .layout = layout,
@@ -173,7 +33,7 @@ static int prepare_pool(rondo_comm_t comm)
 }
 
 /* Plans share the pool, so its growth is a turn of its own. */
-static int create_locked(struct rondo_plan *plan, const struct rondo_layout *layout, const struct wish *wish)
+static int create_locked(struct rondo_plan *plan, const struct rondo_layout *layout, const struct ri_wish *wish)
 {
     struct ri_plan_params params;
     int err = prepare_pool(plan->comm);
@@ -187,7 +47,7 @@ static int create_locked(struct rondo_plan *plan, const struct rondo_layout *lay
 
 /* A plan that another thread does not let go of is kept on purpose, and that is said. */
 RI_ANALYZER_IGNORE("-Wanalyzer-malloc-leak")
-static int create(rondo_comm_t comm, const struct rondo_layout *layout, const struct wish *wish,
+static int create(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
                   struct rondo_plan **plan_p)
 {
     struct rondo_plan *plan = calloc(1, sizeof(*plan));
@@ -224,15 +84,12 @@ static int make(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_
                 const rondo_plan_options_t *options, rondo_plan_t *plan_p)
 {
     static const struct rondo_layout no_layout;
-    struct wish wish = { .desc = RONDO_ATTENTION_DESC_INIT };
+    struct ri_wish wish = RI_WISH_INIT;
     struct rondo_plan *plan = NULL;
-    int64_t hash = 0;
-    int err = plan_p ? check_wish(comm, layout, desc, options, &wish)
+    int err = plan_p ? ri_wish_check(comm, layout, desc, options, &wish)
                      : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
 
-    if (!err)
-        err = ri_plan_hash(&wish.choice, comm->size, comm->host, &hash);
-    err = agree(comm, err ? &no_layout : layout, &wish, hash, err);
+    err = ri_wish_agree(comm, err ? &no_layout : layout, &wish, err);
     if (err)
         return err;
     err = create(comm, layout, &wish, &plan);
@@ -285,7 +142,7 @@ rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
                                  const rondo_attention_desc_t *desc,
                                  const rondo_plan_options_t *options, rondo_plan_memory_t *memory)
 {
-    struct wish wish = { .desc = RONDO_ATTENTION_DESC_INIT };
+    struct ri_wish wish = RI_WISH_INIT;
     struct ri_plan_params params;
     struct ri_plan *plan;
     int err;
@@ -297,7 +154,7 @@ rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
     if (memory->struct_bytes != sizeof(*memory))
         return ri_error(RONDO_ERR_ARGUMENT, "memory.struct_bytes is %zu, not %zu: "
                         "start from RONDO_PLAN_MEMORY_INIT", memory->struct_bytes, sizeof(*memory));
-    err = check_wish(comm, layout, desc, options, &wish);
+    err = ri_wish_check(comm, layout, desc, options, &wish);
     if (err)
         return err;
     params = params_of(comm, layout, &wish, NULL);

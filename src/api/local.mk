@@ -1,1 +1,2 @@
 librondo_core_la_SOURCES += src/api/request.h src/api/request.c src/api/collectives.c src/api/plan.h src/api/attention.c src/api/bind.c src/api/saved.c
+librondo_core_la_SOURCES += src/api/wish.h src/api/wish.c

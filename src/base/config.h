@@ -16,6 +16,13 @@ struct ri_config {
     int64_t connect_timeout_ms; /* RONDO_CONNECT_TIMEOUT; default 30 s */
     int64_t spin;               /* RONDO_SPIN: idle progress calls before the first yield */
     int64_t yield;              /* RONDO_YIELD: idle yields before sleeping on descriptors; -1: never sleep */
+    /* What plans reckon with when they choose a scheme; equal on all ranks. */
+    int64_t cost_flops;            /* RONDO_COST_FLOPS: operations per second of one rank */
+    int64_t cost_local_bandwidth;  /* RONDO_COST_LOCAL_BANDWIDTH: bytes/s between ranks of a host */
+    int64_t cost_local_latency_us; /* RONDO_COST_LOCAL_LATENCY */
+    int64_t cost_host_bandwidth;   /* RONDO_COST_HOST_BANDWIDTH: bytes/s of a rank's link between hosts */
+    int64_t cost_host_latency_us;  /* RONDO_COST_HOST_LATENCY */
+    int64_t cost_shared_nic;       /* RONDO_COST_SHARED_NIC: ranks of a host share that link */
     int64_t self_bandwidth;     /* RONDO_SELF_BANDWIDTH: bytes/s of a modelled link, with K M G; 0: none */
     int64_t self_latency_us;    /* RONDO_SELF_LATENCY: of a modelled link; default 0 */
     int64_t self_host_bandwidth;  /* RONDO_SELF_HOST_BANDWIDTH: between hosts; 0: as self_bandwidth */

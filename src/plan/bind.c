@@ -73,6 +73,7 @@ int ri_run_prepare(void *owner, uint32_t step)
     for (uint32_t m = pass->first_message[step]; m < pass->first_message[step + 1]; m++)
         if (pass->messages[m].tensor == RI_STAMP)
             run->xfers[m].bind = 0;
+    ri_in_place_prepare(run, step);
     return 0;
 }
 
@@ -107,5 +108,7 @@ int ri_run_arrived(void *owner, uint32_t step)
     for (uint32_t m = pass->first_message[step]; !err && m < pass->first_message[step + 1]; m++)
         if (run->xfers[m].state == RI_XFER_FAILED)
             return pass->messages[m].tensor == RI_STAMP ? 0 : find_cause(run, run->xfers[m].peer);
+    if (!err)
+        ri_in_place_arrived(run, step);
     return err;
 }

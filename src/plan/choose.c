@@ -1,90 +1,244 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of schemes and the builders behind them. */
+/* Which scheme a plan uses: the cheapest of those that the caller leaves open. */
+#include "plan/choose.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/config.h"
 #include "base/status.h"
 #include "plan/plan.h"
+#include "schedule/candidates.h"
 
-struct scheme {
-    const char *name;
-    ri_builder *build; /* NULL: known, but not built */
-};
+/* ---- what the caller asks for ---- */
 
-/* The first one is what "auto" takes. */
-static const struct scheme forwards[] = {
-    { "ring", ri_build_ring_forward },
-    { "two-level", NULL },
-    { "all-to-all", NULL },
-    { "hybrid", NULL },
-    { NULL, NULL },
-};
-
-static const struct scheme backwards[] = {
-    { "kv-grad", ri_build_ring_kv_grad },
-    { "q-grad", NULL },
-    { NULL, NULL },
-};
-
-/* "ring, two-level": those that are built, or all. */
-static void list_names(const struct scheme *schemes, char *text, size_t bytes)
+static int is_open(const char *name)
 {
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (const struct scheme *s = schemes; s->name; s++)
-        if (s->build && used < bytes)
-            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", s->name);
+    return !name || strcmp(name, "auto") == 0;
 }
 
-static int find(const char *option, const struct scheme *schemes, const char *name,
-                ri_builder **build, const char **found, int *id)
+static int check_host_transfers(const rondo_plan_options_t *options)
 {
-    char built[128];
+    const char *name = options->host_transfers;
 
-    if (!name || strcmp(name, "auto") == 0)
-        name = schemes[0].name;
-    list_names(schemes, built, sizeof(built));
-    for (int i = 0; schemes[i].name; i++) {
-        if (strcmp(schemes[i].name, name) != 0)
-            continue;
-        if (!schemes[i].build)
-            return ri_error(RONDO_ERR_UNSUPPORTED, "%s \"%s\" is not built yet; use auto or %s",
-                            option, name, built);
-        *build = schemes[i].build;
-        *found = schemes[i].name;
-        *id = i + 1;
+    if (is_open(name) || strcmp(name, "own-turns") == 0 || strcmp(name, "chunked") == 0)
         return 0;
-    }
-    return ri_error(RONDO_ERR_ARGUMENT, "%s \"%s\" is not known; use auto or %s", option, name, built);
+    return ri_error(RONDO_ERR_ARGUMENT,
+                    "host_transfers \"%s\" is not known; use auto, own-turns or chunked", name);
 }
 
-int ri_plan_choose(const char *schedule, const char *backward, struct ri_choice *choice)
+static int check_binding(const rondo_plan_options_t *options)
 {
-    int err = find("schedule", forwards, schedule, &choice->build[RI_FORWARD],
-                   &choice->name[RI_FORWARD], &choice->id[RI_FORWARD]);
+    if (is_open(options->binding) || strcmp(options->binding, "copy") == 0)
+        return 0;
+    return ri_error(RONDO_ERR_ARGUMENT, "binding \"%s\" is not known; use auto or copy",
+                    options->binding);
+}
+
+static int check_schedule(const char *name)
+{
+    if (!is_open(name) && (strcmp(name, "all-to-all") == 0 || strcmp(name, "hybrid") == 0))
+        return ri_error(RONDO_ERR_UNSUPPORTED,
+                        "schedule \"%s\" is not built yet; use auto, ring, two-level or direct", name);
+    return 0;
+}
+
+static int check_count(const char *name, int value, int most)
+{
+    if (value >= 0 && value <= most)
+        return 0;
+    return ri_error(RONDO_ERR_ARGUMENT, "%s is %d; use 0 (the plan chooses) to %d", name, value, most);
+}
+
+static int check_options(const rondo_plan_options_t *options)
+{
+    int err = check_schedule(options->schedule);
+
+    if (!err)
+        err = check_host_transfers(options);
+    if (!err)
+        err = check_binding(options);
+    if (!err)
+        err = check_count("pieces", options->pieces, 64);
+    return err ? err : check_count("landing_slots", options->landing_slots, 1024);
+}
+
+/* ---- prices ---- */
+
+static double block_bytes(const struct ri_choice_query *query, enum ri_pass_kind kind,
+                          enum ri_bundle bundle)
+{
+    int64_t tokens = (query->tokens + query->ranks - 1) / query->ranks;
+    const enum ri_tensor *t;
+    double bytes = 0;
+
+    for (t = ri_bundle_tensors(kind, bundle, query->needs_o); *t != RI_TENSORS; t++)
+        bytes += (double)ri_tensor_bytes(query->desc, *t, tokens);
+    return bytes;
+}
+
+/* Two products forward, five backward; a multiply-add is two operations. */
+static double pair_operations(const rondo_attention_desc_t *desc, enum ri_pass_kind kind)
+{
+    double qk = desc->qk_dim, v = desc->v_dim;
+    double of_dims = kind == RI_FORWARD ? qk + v : 3 * qk + 2 * v;
+
+    return 2 * of_dims * desc->q_heads * (double)desc->batch;
+}
+
+static struct ri_cost cost_of(const struct ri_choice_query *query, enum ri_pass_kind kind)
+{
+    const struct ri_config *config = query->config;
+    double side = (double)query->tokens / query->ranks;
+    double pairs = side * side * (query->desc->mask == RONDO_MASK_CAUSAL ? 0.5 : 1);
+    struct ri_cost cost = {
+        .lane = { [RI_LANE_LOCAL] = { (double)config->cost_local_latency_us * 1e-6,
+                                      (double)config->cost_local_bandwidth },
+                  [RI_LANE_HOST] = { (double)config->cost_host_latency_us * 1e-6,
+                                     (double)config->cost_host_bandwidth } },
+        .shared_nic = config->cost_shared_nic != 0,
+        .compute_seconds = pairs * pair_operations(query->desc, kind) / (double)config->cost_flops,
+        .seconds_per_unit = 2 / (double)config->cost_local_bandwidth,
+        .launch = RI_LAUNCH_HOST,
+    };
+
+    for (int bundle = 0; bundle < RI_BUNDLES; bundle++)
+        cost.block[bundle] = block_bytes(query, kind, (enum ri_bundle)bundle);
+    return cost;
+}
+
+/* ---- the choice ---- */
+
+static int fits(const struct ri_candidate *candidate, const rondo_plan_options_t *options)
+{
+    int two_level = strcmp(candidate->schedule, "two-level") == 0;
+
+    if (two_level && !is_open(options->host_transfers) &&
+        candidate->build.chunked != (strcmp(options->host_transfers, "chunked") == 0))
+        return 0;
+    return !two_level || options->pieces == 0 || candidate->build.pieces <= 1 ||
+           candidate->build.pieces == options->pieces;
+}
+
+/* What the caller gives wins over what the price says. */
+static void apply(const rondo_plan_options_t *options, struct ri_scheme *scheme)
+{
+    struct ri_build *build = &scheme->build;
+
+    if (options->landing_slots)
+        build->landing = options->landing_slots;
+    if (strcmp(scheme->schedule, "two-level") != 0)
+        return;
+    if (options->pieces)
+        build->pieces = options->pieces;
+    if (!is_open(options->host_transfers))
+        build->chunked = strcmp(options->host_transfers, "chunked") == 0;
+    if (build->pieces > 1)
+        snprintf(scheme->variant, sizeof(scheme->variant), "%d-pieces", build->pieces);
+    else
+        snprintf(scheme->variant, sizeof(scheme->variant), build->chunked ? "chunked" : "own-turns");
+}
+
+/* Blocks in parts are not read in place: a part of a holder's tensor is no run of bytes. */
+static int is_whole(const struct ri_scheme *scheme)
+{
+    return scheme->build.pieces <= 1 && !scheme->build.chunked;
+}
+
+static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind kind, int bind,
+                       struct ri_scheme *scheme)
+{
+    struct ri_cost cost = cost_of(query, kind);
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_candidate_query ask = {
+        .ranks = query->ranks, .host = query->host, .cost = &cost, .backward = kind == RI_BACKWARD,
+        .bind = bind, .schedule = query->options->schedule, .gradients = query->options->backward,
+    };
+    int count, best = 0, err = ri_candidates(&ask, list, &count);
 
     if (err)
         return err;
-    if (backward && strcmp(backward, "none") == 0) {
-        choice->build[RI_BACKWARD] = NULL;
-        choice->name[RI_BACKWARD] = "none";
-        choice->id[RI_BACKWARD] = 0;
-        return 0;
-    }
-    return find("backward", backwards, backward, &choice->build[RI_BACKWARD],
-                &choice->name[RI_BACKWARD], &choice->id[RI_BACKWARD]);
+    while (best < count && !fits(&list[best], query->options))
+        best++;
+    if (best == count)
+        best = 0; /* hosts of one rank, say, have no chunks to price */
+    *scheme = (struct ri_scheme){ .build = list[best].build, .builder = list[best].builder,
+                                  .schedule = list[best].schedule,
+                                  .gradients = list[best].gradients ? list[best].gradients : "",
+                                  .seconds = list[best].seconds };
+    memcpy(scheme->variant, list[best].variant, sizeof(scheme->variant));
+    apply(query->options, scheme);
+    return 0;
 }
 
-int ri_plan_hash(const struct ri_choice *choice, int ranks, const int32_t *host, int64_t *hash)
+int ri_plan_choose(const struct ri_choice_query *query, struct ri_choice *choice)
+{
+    const rondo_plan_options_t *options = query->options;
+    int none = options->backward && strcmp(options->backward, "none") == 0;
+    int err = check_options(options);
+    int bind = query->can_bind && is_open(options->binding);
+
+    memset(choice, 0, sizeof(*choice));
+    choice->pass[RI_BACKWARD] = (struct ri_scheme){ .schedule = "none", .gradients = "none" };
+    for (int kind = 0; !err && kind < RI_PASSES; kind++)
+        if (kind == RI_FORWARD || !none)
+            err = choose_pass(query, (enum ri_pass_kind)kind, bind, &choice->pass[kind]);
+    choice->binds = bind;
+    return err;
+}
+
+/* ---- schedules ---- */
+
+/* Those of rank's host, since they are bound together. */
+static int build_host(const struct ri_scheme *scheme, int rank, struct ri_schedule **all)
+{
+    int err = 0;
+
+    for (int r = 0; !err && r < scheme->build.ranks; r++) {
+        struct ri_build build = scheme->build;
+
+        build.rank = r;
+        if (!build.host || build.host[r] == build.host[rank])
+            err = scheme->builder(&all[r], &build);
+    }
+    return err ? err : ri_schedule_bind(all, scheme->build.ranks);
+}
+
+int ri_scheme_build(const struct ri_scheme *scheme, int rank, int binds,
+                    struct ri_schedule **schedule)
+{
+    struct ri_build build = scheme->build;
+    struct ri_schedule **all;
+    int err;
+
+    build.rank = rank;
+    if (!binds || !is_whole(scheme))
+        return scheme->builder(schedule, &build);
+    all = calloc((size_t)build.ranks, sizeof(*all));
+    if (!all)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %d schedules", build.ranks);
+    err = build_host(scheme, rank, all);
+    if (!err) {
+        *schedule = all[rank];
+        all[rank] = NULL;
+    }
+    for (int r = 0; r < build.ranks; r++)
+        ri_schedule_destroy(all[r]);
+    free(all);
+    return err;
+}
+
+int ri_plan_hash(const struct ri_choice *choice, int64_t *hash)
 {
     uint64_t bits = 0;
 
     for (int i = 0; i < RI_PASSES; i++) {
         struct ri_schedule *schedule = NULL;
-        struct ri_build build = { .ranks = ranks, .host = host };
-        int err = choice->build[i] ? choice->build[i](&schedule, &build) : 0;
+        int err = 0;
 
+        if (choice->pass[i].builder)
+            err = ri_scheme_build(&choice->pass[i], 0, choice->binds, &schedule);
         if (err)
             return err;
         bits = bits * 0x9e3779b97f4a7c15u + (schedule ? ri_schedule_hash(schedule) : 0);

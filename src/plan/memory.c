@@ -50,7 +50,7 @@ static size_t run_bytes(const struct ri_pass *pass)
 {
     const struct ri_schedule *s = pass->schedule;
 
-    return sizeof(struct ri_run) + s->slot_count * RI_TENSORS * sizeof(void *) +
+    return sizeof(struct ri_run) + s->slot_count * RI_TENSORS * (2 * sizeof(void *) + sizeof(struct ri_reference)) +
            pass->first_message[s->step_count] * sizeof(struct ri_xfer) +
            (5 * (size_t)s->step_count + s->dep_count) * sizeof(uint32_t);
 }

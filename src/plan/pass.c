@@ -93,18 +93,31 @@ no_memory:
 
 /* ---- a pass ---- */
 
-int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_kind kind,
-                 ri_builder *build)
+static int find_in_place(struct ri_pass *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+
+    pass->in_place = calloc((size_t)s->slot_count + 1, 1);
+    if (!pass->in_place)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %u slots", s->slot_count);
+    for (uint32_t i = 0; i < s->slot_count; i++)
+        pass->in_place[i] = (uint8_t)ri_slot_is_bound(s, (int32_t)i);
+    return 0;
+}
+
+int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_kind kind)
 {
     int err;
 
     pass->plan = plan;
     pass->kind = kind;
-    err = build(&pass->schedule, &(struct ri_build){ .rank = plan->place.rank,
-                                                     .ranks = plan->place.ranks,
-                                                     .host = plan->place.host });
+    err = ri_scheme_build(&plan->choice.pass[kind], plan->place.rank, plan->choice.binds,
+                          &pass->schedule);
     if (!err)
         err = ri_parts_check(pass->schedule);
+    if (err)
+        return err;
+    err = find_in_place(pass);
     if (err)
         return err;
     pass->slots_bytes = ri_run_place(pass, NULL, NULL);
@@ -115,6 +128,7 @@ int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_
 void ri_pass_release(struct ri_pass *pass)
 {
     ri_schedule_destroy(pass->schedule);
+    free(pass->in_place);
     free(pass->tiles);
     free(pass->work);
     free(pass->first_piece);

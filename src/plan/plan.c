@@ -21,14 +21,15 @@ static int init_runs(struct ri_plan *plan, enum ri_pass_kind kind)
     return err;
 }
 
-static int init_passes(struct ri_plan *plan, const struct ri_choice *choice)
+static int init_passes(struct ri_plan *plan)
 {
     int err = 0;
 
     for (int i = 0; !err && i < RI_PASSES; i++) {
-        if (choice->build[i])
-            err = ri_pass_init(&plan->pass[i], plan, (enum ri_pass_kind)i, choice->build[i]);
-        if (!err && choice->build[i] && plan->pool)
+        if (!plan->choice.pass[i].builder)
+            continue;
+        err = ri_pass_init(&plan->pass[i], plan, (enum ri_pass_kind)i);
+        if (!err && plan->pool)
             err = init_runs(plan, (enum ri_pass_kind)i);
     }
     return err;
@@ -46,6 +47,7 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
     plan->number = params->number;
     plan->layout = *params->layout;
     plan->desc = *desc;
+    plan->choice = *params->choice;
     plan->kernel = *params->kernel;
     plan->pool = params->pool;
     plan->max_in_flight = params->max_in_flight;
@@ -57,7 +59,7 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
         .v_dim = desc->v_dim, .scale = desc->scale, .max_q_tokens = plan->max_tokens,
         .max_k_tokens = plan->max_tokens,
     };
-    err = init_passes(plan, params->choice);
+    err = init_passes(plan);
     if (!err && plan->pool) {
         struct ri_need need = ri_plan_need(plan);
 
@@ -212,54 +214,4 @@ void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats)
     for (int i = 0; i < RI_PASSES; i++)
         for (int r = 0; plan->runs[i] && r < plan->max_in_flight; r++)
             add_run_stats(&plan->runs[i][r], stats);
-}
-
-static void print_head(FILE *out, const struct ri_plan *plan)
-{
-    const rondo_attention_desc_t *d = &plan->desc;
-    rondo_plan_memory_t memory;
-
-    for (int i = 0; i < RI_PASSES; i++)
-        if (plan->pass[i].schedule)
-            fprintf(out, "%s: schedule %s, %u steps, %u turns, %zu bytes of blocks in flight\n",
-                    pass_names[i], plan->pass[i].schedule->name,
-                    plan->pass[i].schedule->step_count, plan->pass[i].schedule->turns,
-                    plan->pass[i].slots_bytes);
-    ri_plan_memory(plan, &memory);
-    fprintf(out, "memory: %d in flight at most, %zu bytes of the pool, %zu of scratch, %zu of tables\n",
-            plan->max_in_flight, memory.pool_bytes, memory.scratch_bytes, memory.table_bytes);
-    fprintf(out, "layout: %s, %lld tokens over %d ranks, %lld on rank %d\n",
-            rondo_layout_kind_name(plan->layout.kind), (long long)plan->layout.tokens,
-            plan->place.ranks, (long long)ri_layout_tokens(&plan->layout, plan->place.rank),
-            plan->place.rank);
-    fprintf(out,
-            "attention: %s mask, batch %lld, %d query heads, %d key heads, head sizes %d and %d, "
-            "scale %g\n",
-            d->mask == RONDO_MASK_CAUSAL ? "causal" : "full", (long long)d->batch, d->q_heads,
-            d->kv_heads, d->qk_dim, d->v_dim, (double)d->scale);
-    fprintf(out, "kernel: %s\ntransport: %s\n", plan->kernel.name,
-            plan->place.transport->ops->name);
-}
-
-char *ri_plan_text(const struct ri_plan *plan)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-
-    if (!out)
-        return NULL;
-    print_head(out, plan);
-    for (int i = 0; i < RI_PASSES; i++) {
-        char *schedule = plan->pass[i].schedule ? ri_schedule_print(plan->pass[i].schedule) : NULL;
-
-        if (schedule)
-            fprintf(out, "\n%s", schedule);
-        free(schedule);
-    }
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "layout/layout.h"
+#include "plan/choose.h"
 #include "plan/pool.h"
 #include "schedule/schedule.h"
 #include "transport/transport.h"
@@ -30,8 +31,6 @@ uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message);
 enum ri_tensor {
     RI_T_Q, RI_T_K, RI_T_V, RI_T_O, RI_T_LSE, RI_T_D_O, RI_T_DELTA, RI_T_DQ, RI_T_DK, RI_T_DV, RI_TENSORS
 };
-
-enum ri_pass_kind { RI_FORWARD, RI_BACKWARD, RI_PASSES };
 
 /* The shape of one tensor of a block of n tokens: [batch][n][heads][dim], or, head_major,
  * [batch][heads][n].  fp32 elements. */
@@ -87,6 +86,7 @@ struct ri_pass {
     const struct ri_plan *plan;
     enum ri_pass_kind kind;
     struct ri_schedule *schedule; /* NULL: the plan has no such pass */
+    uint8_t *in_place;            /* [slot_count] a view that is only ever read in place: no memory */
     size_t slots_bytes;           /* what our own slots of one run need, and delta */
     uint32_t tile_room;           /* tiles and pieces that there is memory for */
     rondo_tile_t *tiles;          /* of all COMPUTE steps, cut to pieces */
@@ -105,7 +105,9 @@ struct ri_run {
     struct ri_program program;
     struct ri_arena *arena;     /* memory of our own slots, from the start until the request is taken;
                                  * NULL: not under way */
-    void *(*slots)[RI_TENSORS]; /* [slot_count] where each tensor of a slot lies */
+    void *(*home)[RI_TENSORS];  /* [slot_count] memory of our own slots; NULL: only ever read in place */
+    void *(*slots)[RI_TENSORS]; /* [slot_count] where each tensor of a slot lies now */
+    struct ri_reference (*references)[RI_TENSORS]; /* [slot_count] by which it lies there */
     float *delta;               /* [batch][q_heads][n], or NULL when the kernel needs o; in the arena */
     struct ri_xfer *xfers;      /* beside pass->messages */
     struct ri_stamp stamp;      /* ours, of this start */
@@ -121,6 +123,7 @@ struct ri_plan {
     uint32_t number;                 /* tells messages of plans apart */
     struct rondo_layout layout;
     rondo_attention_desc_t desc;     /* defaults filled in */
+    struct ri_choice choice;
     rondo_kernel_t kernel;
     rondo_kernel_shape_t shape;
     int64_t max_tokens;              /* of the largest shard that may be bound */
@@ -133,21 +136,6 @@ struct ri_plan {
     uint32_t starts[RI_PASSES];      /* so far: numbers the runs of a pass, equal on all ranks */
     uint64_t calls[RI_PASSES];       /* completed */
 };
-
-/* Which builders a plan uses; texts as in rondo_plan_options_t. */
-struct ri_choice {
-    ri_builder *build[RI_PASSES]; /* NULL: no backward */
-    const char *name[RI_PASSES];
-    int id[RI_PASSES];            /* equal numbers are equal schemes, for comparing ranks */
-};
-
-/* Names -> builders.  A name nobody knows is RONDO_ERR_ARGUMENT, one that is not built yet
- * RONDO_ERR_UNSUPPORTED; both say which exist. */
-int ri_plan_choose(const char *schedule, const char *backward, struct ri_choice *choice);
-
-/* 64 bits over rank 0's schedules of both passes.  Every rank builds them, and all must come out alike:
- * then builders, hosts and order are the same everywhere. */
-int ri_plan_hash(const struct ri_choice *choice, int ranks, const int32_t *host, int64_t *hash);
 
 /* What a plan is made of.  Borrowed for the call and copied, but place.host and pool outlive the plan. */
 struct ri_plan_params {
@@ -225,8 +213,7 @@ struct ri_rows ri_region_rows(const rondo_attention_desc_t *desc, enum ri_tensor
 int ri_parts_check(const struct ri_schedule *s);
 
 /* pass.c.  After a failure: release. */
-int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_kind kind,
-                 ri_builder *build);
+int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_kind kind);
 void ri_pass_release(struct ri_pass *pass);
 /* memory.c: what a plan needs of the pool. */
 struct ri_need ri_plan_need(const struct ri_plan *plan);
@@ -248,6 +235,14 @@ int ri_run_start(struct ri_run *run, void *stream);
 size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory);
 /* Of the number-th start's messages: the message number is 0. */
 uint64_t ri_run_tag(const struct ri_pass *pass, uint32_t number);
+
+/* Says where message m of a step lies, by run->slots. */
+void ri_run_place_message(struct ri_run *run, uint32_t step, uint32_t m);
+
+/* in_place.c.  Before a run; before a transfer is posted; after its messages. */
+void ri_in_place_start(struct ri_run *run);
+void ri_in_place_prepare(struct ri_run *run, uint32_t step);
+void ri_in_place_arrived(struct ri_run *run, uint32_t step);
 
 /* bind.c.  What the engine calls before a transfer, and after it, or after a failed one; owner is the run. */
 int ri_run_prepare(void *owner, uint32_t step);

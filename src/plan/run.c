@@ -27,11 +27,11 @@ size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory
         const struct ri_slot *slot = &pass->schedule->slots[i];
         const enum ri_tensor *t;
 
-        if (!ri_slot_is_ours(slot))
+        if (!ri_slot_is_ours(slot) || pass->in_place[i])
             continue;
         for (t = ri_pass_tensors(pass, slot->bundle); *t != RI_TENSORS; t++) {
             if (run)
-                run->slots[i][*t] = memory + used;
+                run->home[i][*t] = memory + used;
             used += tensor_room(pass, *t, ri_slot_tokens(pass->schedule, i, pass->plan->max_tokens));
         }
     }
@@ -89,6 +89,13 @@ static struct ri_rows message_rows(struct ri_run *run, const struct ri_step *ste
                           run->slots[block.slot][message->tensor], &region);
 }
 
+void ri_run_place_message(struct ri_run *run, uint32_t step, uint32_t m)
+{
+    struct ri_rows rows = message_rows(run, &run->pass->schedule->steps[step], &run->pass->messages[m]);
+
+    place_message(&run->xfers[m], &rows);
+}
+
 /* Gives every message its memory. */
 static void bind_messages(struct ri_run *run)
 {
@@ -97,9 +104,7 @@ static void bind_messages(struct ri_run *run)
 
     for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
         for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++) {
-            struct ri_rows rows = message_rows(run, &pass->schedule->steps[i], &pass->messages[m]);
-
-            place_message(&run->xfers[m], &rows);
+            ri_run_place_message(run, i, m);
             run->xfers[m].tag = tag + pass->messages[m].number;
         }
     }
@@ -114,9 +119,11 @@ int ri_run_init(struct ri_run *run, const struct ri_pass *pass)
 
     run->pass = pass;
     run->slots = calloc((size_t)s->slot_count + 1, sizeof(*run->slots));
+    run->home = calloc((size_t)s->slot_count + 1, sizeof(*run->home));
+    run->references = calloc((size_t)s->slot_count + 1, sizeof(*run->references));
     run->xfers = calloc((size_t)messages + 1, sizeof(*run->xfers));
     run->stamps = calloc(2 * (size_t)pass->plan->place.ranks, sizeof(*run->stamps));
-    if (!run->slots || !run->xfers || !run->stamps)
+    if (!run->slots || !run->home || !run->references || !run->xfers || !run->stamps)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a run of %u messages", messages);
     fill_xfers(run);
     run->program = (struct ri_program){
@@ -133,6 +140,8 @@ void ri_run_release(struct ri_run *run)
     if (run->arena)
         ri_plan_give(run);
     free(run->slots);
+    free(run->home);
+    free(run->references);
     free(run->xfers);
     free(run->stamps);
 }
@@ -151,6 +160,7 @@ int ri_run_start(struct ri_run *run, void *stream)
     run->stream = stream;
     run->stamp = ri_stamp_of(run->pass);
     memset(run->stamps, 0, 2 * (size_t)run->pass->plan->place.ranks * sizeof(*run->stamps));
+    ri_in_place_start(run);
     bind_messages(run);
     return ri_engine_start(run->engine, &run->program);
 }

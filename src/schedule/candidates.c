@@ -29,7 +29,7 @@ enum { SCHEMES = sizeof(schemes) / sizeof(schemes[0]), MAX_PIECES = 4 };
 /* ---- the machine, or the part of it that is priced ---- */
 
 struct machine {
-    int ranks, hosts;
+    int ranks, hosts, bind;
     int smallest, largest; /* ranks of a host */
     int uneven;            /* some host's size is no multiple of another's */
     int32_t *host;         /* [ranks], hosts numbered by their first ranks */
@@ -80,7 +80,7 @@ static int machine_init(struct machine *machine, const struct ri_candidate_query
     int32_t *size = calloc((size_t)query->ranks, sizeof(*size));
     int several = 0, most = RI_MAX_PRICED_RANKS;
 
-    *machine = (struct machine){.host = calloc((size_t)query->ranks, sizeof(*machine->host))};
+    *machine = (struct machine){.bind = query->bind, .host = calloc((size_t)query->ranks, sizeof(*machine->host))};
     for (int r = 1; query->host && r < query->ranks; r++)
         several |= query->host[r] != query->host[0];
     if (several)
@@ -114,6 +114,8 @@ static int simulate(const struct machine *machine, const struct ri_cost *cost,
         build.host = machine->host;
         err = candidate->builder(&schedules[r], &build);
     }
+    if (!err && machine->bind)
+        err = ri_schedule_bind(schedules, machine->ranks);
     if (!err)
         err = ri_simulate(schedules, machine->ranks, cost, 0, &result);
     if (err)
@@ -204,12 +206,23 @@ static int add_two_level(const struct ri_candidate_query *query, const struct ma
     return err;
 }
 
+/* A ring that crosses hosts reads in place only if the rank where blocks enter keeps each until the
+ * last rank of its host has read it. */
+static int ring_landing(const struct ri_candidate_query *query, const struct machine *machine,
+                        const struct scheme *scheme)
+{
+    int enters = query->bind && machine->hosts > 1 && machine->largest > 1;
+
+    return enters && strcmp(scheme->schedule, "ring") == 0 ? machine->largest + 1 : 0;
+}
+
 static int add_scheme(const struct ri_candidate_query *query, const struct machine *machine,
                       const struct scheme *scheme, struct ri_candidate *list, int *count)
 {
     if (strcmp(scheme->schedule, "two-level") == 0)
         return add_two_level(query, machine, scheme, list, count);
-    return add(query, machine, scheme, &(struct ri_build){0}, "", list, count);
+    return add(query, machine, scheme,
+               &(struct ri_build){.landing = ring_landing(query, machine, scheme)}, "", list, count);
 }
 
 /* Few, and equal ones keep their order. */

@@ -12,7 +12,7 @@ enum {
     /* A larger machine is priced by a part of it: hosts of the same sizes, as many as have this
      * many ranks at most (of a host with more than half of them, that many).  Times and volumes
      * are then scaled by the ratio of ranks: rings are as long as there are ranks. */
-    RI_MAX_PRICED_RANKS = 128
+    RI_MAX_PRICED_RANKS = 64
 };
 
 struct ri_candidate_query {
@@ -23,6 +23,7 @@ struct ri_candidate_query {
     /* NULL or "auto": every one that can gain something on this machine. */
     const char *schedule;  /* "ring", "two-level", "direct" */
     const char *gradients; /* backward only: "kv-grad", "q-grad" */
+    int bind; /* blocks of ranks of one host are read in place */
 };
 
 struct ri_candidate {

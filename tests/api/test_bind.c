@@ -82,6 +82,7 @@ struct test {
     const int64_t *lengths; /* ends with 0 */
     int odd_rank, backward; /* who binds another length, before which pass */
     pthread_barrier_t together;
+    const char *binding;
 };
 
 static rondo_plan_t plan_of(rondo_comm_t comm, const struct test *t, int64_t tokens, int ranks)
@@ -93,6 +94,7 @@ static rondo_plan_t plan_of(rondo_comm_t comm, const struct test *t, int64_t tok
 
     options.schedule = "ring";
     options.backward = "kv-grad";
+    options.binding = t->binding;
     if (expect(!rondo_attention_plan(comm, layout, &desc, &options, &plan), "plan: %s", rondo_last_error()))
         exit(1);
     rondo_layout_destroy(layout);
@@ -260,13 +262,19 @@ static int bytes_body(int rank, int ranks, void *arg)
         [RONDO_TENSOR_DK] = bytes_of(t, tokens, rank, ranks, 1, ranks - 1, k_row),
         [RONDO_TENSOR_DV] = bytes_of(t, tokens, rank, ranks, 1, ranks - 1, v_row),
     };
-    uint64_t sum = 0;
+    int in_place = !t->binding;
+    uint64_t sum = 0, bound = 0;
     struct shard s;
 
     shard_of(t, tokens, rank, ranks, &s);
     bad = expect(!rondo_plan_bind(plan, tokens, NULL, 0) && !shard_both(plan, &s) &&
                      !rondo_plan_stats(plan, &stats), "%s", rondo_last_error());
     for (int i = 0; i < RONDO_TENSOR_COUNT; i++) {
+        if (in_place && (i == RONDO_TENSOR_K || i == RONDO_TENSOR_V)) {
+            bound += 2 * bytes_of(t, tokens, rank, ranks, 1, ranks - 1,
+                                  i == RONDO_TENSOR_K ? k_row : v_row); /* of those that came */
+            want[i] = 0;
+        }
         sum += want[i];
         bad += expect(stats.sent_tensor_bytes[0][i] == want[i] && stats.sent_tensor_bytes[1][i] == 0,
                       "%s: %llu bytes, not %llu", rondo_tensor_name(i),
@@ -274,6 +282,8 @@ static int bytes_body(int rank, int ranks, void *arg)
     }
     bad += expect(stats.sent_bytes[0] == sum && stats.sent_bytes[1] == 0, "the sum is %llu, not %llu",
                   (unsigned long long)stats.sent_bytes[0], (unsigned long long)sum);
+    bad += expect(stats.bound_bytes == bound, "%llu bytes are read in place, not %llu",
+                  (unsigned long long)stats.bound_bytes, (unsigned long long)bound);
     shard_release(&s);
     rondo_plan_destroy(plan);
     rondo_comm_destroy(comm);
@@ -289,10 +299,11 @@ static void bytes_by_tensor(void **state)
     assert_string_equal(rondo_tensor_name(RONDO_TENSOR_DO), "d_o");
     assert_string_equal(rondo_tensor_name(RONDO_TENSOR_COUNT), "unknown");
     assert_string_equal(rondo_tensor_name(-1), "unknown");
-    for (int ranks = 1; ranks <= 5; ranks++) {
-        struct test *t = test_of(&shape, (rondo_layout_kind_t)(ranks % 3));
+    for (int i = 2; i <= 11; i++) {
+        struct test *t = test_of(&shape, (rondo_layout_kind_t)(i / 2 % 3));
 
-        assert_int_equal(run_ranks(ranks, 0, 100, bytes_body, t), 0);
+        t->binding = i % 2 ? "copy" : NULL;
+        assert_int_equal(run_ranks(i / 2, 0, 100, bytes_body, t), 0);
         problem_release(&t->problem);
     }
 }

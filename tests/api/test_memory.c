@@ -118,6 +118,8 @@ static void a_ring_keeps_two_blocks(void **state)
 
     (void)state;
     options.schedule = "ring";
+    options.backward = "kv-grad";
+    options.binding = "copy";
     for (int ranks = 3; ranks <= MAX_RANKS; ranks++) {
         struct problem p = { .batch = 1, .tokens = 4 * ranks, .causal = 0, .q_heads = 1, .kv_heads = 1,
                              .qk_dim = 4, .v_dim = 4 };

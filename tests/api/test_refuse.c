@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/comm.h"
 #include "tests/api/shard.h"
 
 enum { RANKS = 3, TOKENS = 14 };
@@ -105,8 +106,12 @@ static const struct spoil spoils[] = {
     { "options size", AT(options.struct_bytes), 8, 3, 0, RONDO_ERR_ARGUMENT, "options.struct_bytes is 3", 0 },
     { "schedule", AT(options.schedule), 0, 0, "spiral", RONDO_ERR_ARGUMENT, "schedule \"spiral\" is not known", 0 },
     { "no schedule", AT(options.schedule), 0, 0, "", RONDO_ERR_ARGUMENT, "schedule \"\" is not known", 0 },
-    { "two-level", AT(options.schedule), 0, 0, "two-level", RONDO_ERR_UNSUPPORTED, "schedule \"two-level\" is not built", 0 },
-    { "q-grad", AT(options.backward), 0, 0, "q-grad", RONDO_ERR_UNSUPPORTED, "backward \"q-grad\" is not built", 0 },
+    { "hybrid", AT(options.schedule), 0, 0, "hybrid", RONDO_ERR_UNSUPPORTED, "schedule \"hybrid\" is not built", 0 },
+    { "binding", AT(options.binding), 0, 0, "always", RONDO_ERR_ARGUMENT, "binding \"always\" is not known", 0 },
+    { "host_transfers", AT(options.host_transfers), 0, 0, "whole", RONDO_ERR_ARGUMENT, "host_transfers \"whole\" is not known", 0 },
+    { "pieces", AT(options.pieces), 4, -2, 0, RONDO_ERR_ARGUMENT, "pieces is -2", 0 },
+    { "a landing slot", AT(options.landing_slots), 4, 1, 0, RONDO_ERR_ARGUMENT, "landing", 0 },
+    { "landing_slots below 0", AT(options.landing_slots), 4, -1, 0, RONDO_ERR_ARGUMENT, "landing_slots is -1", 0 },
     { "backward", AT(options.backward), 0, 0, "Kv-grad", RONDO_ERR_ARGUMENT, "backward \"Kv-grad\" is not known", 0 },
     { "kernel name", AT(options.kernel_name), 0, 0, "fast", RONDO_ERR_ARGUMENT, "kernel_name \"fast\" is not known", 0 },
     { "max_in_flight below 0", AT(options.max_in_flight), 4, -1, 0, RONDO_ERR_ARGUMENT, "max_in_flight is -1", 0 },
@@ -242,6 +247,10 @@ static const struct difference differences[] = {
     { AT(desc.scale), 4, 0x3f800000, 0, 0, "scale", NULL, NULL },
     { AT(options.backward), 0, 0, 0, "none", "backward", "none", "-grad" },
     { AT(options.max_in_flight), 4, 3, 1, 0, "max_in_flight", NULL, NULL },
+    { AT(options.schedule), 0, 0, 0, "direct", "schedule", "direct", "ring" },
+    { AT(options.backward), 0, 0, 0, "q-grad", "backward", "ring q-grad", "ring kv-grad" },
+    { AT(options.landing_slots), 4, 3, 0, 0, "landing_slots", NULL, NULL },
+    { AT(options.pieces), 4, 2, 0, 0, "pieces", NULL, NULL },
     { AT(kernel.flags), 4, RONDO_KERNEL_MERGES | RONDO_KERNEL_NEEDS_O, 0, 0, "kernel needs o", NULL, NULL },
 };
 
@@ -290,12 +299,56 @@ static void plan_names_what_ranks_disagree_on(void **state)
     on_all_ranks(disagree_body);
 }
 
+/* ---- settings by which schemes are chosen ---- */
+
+#define SETTING(member) offsetof(struct ri_config, member)
+
+static const struct {
+    const char *name;
+    size_t offset;
+} settings[] = {
+    { "RONDO_COST_FLOPS", SETTING(cost_flops) },
+    { "RONDO_COST_LOCAL_BANDWIDTH", SETTING(cost_local_bandwidth) },
+    { "RONDO_COST_LOCAL_LATENCY", SETTING(cost_local_latency_us) },
+    { "RONDO_COST_HOST_BANDWIDTH", SETTING(cost_host_bandwidth) },
+    { "RONDO_COST_HOST_LATENCY", SETTING(cost_host_latency_us) },
+    { "RONDO_COST_SHARED_NIC", SETTING(cost_shared_nic) },
+};
+
+static int settings_body(rondo_comm_t comm, int rank, const struct problem *p)
+{
+    int bad = 0;
+
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        int64_t *setting = (int64_t *)(void *)((char *)&comm->config + settings[i].offset), was = *setting;
+        rondo_plan_t plan = UNTOUCHED;
+        char words[64];
+        struct order o;
+
+        order_init(&o, p);
+        *setting = was + (rank == 2);
+        snprintf(words, sizeof(words), "%lld on rank 0 and %lld on rank 2", (long long)was, (long long)was + 1);
+        bad += expect_error(make_plan(comm, &o, &plan), RONDO_ERR_MISMATCH, settings[i].name, words,
+                            settings[i].name);
+        bad += expect(plan == UNTOUCHED, "%s: plan was touched", settings[i].name);
+        *setting = was;
+    }
+    return bad;
+}
+
+static void plan_names_settings_that_differ(void **state)
+{
+    (void)state;
+    on_all_ranks(settings_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_refuses_each_argument),
         cmocka_unit_test(plan_refuses_null),
         cmocka_unit_test(plan_names_what_ranks_disagree_on),
+        cmocka_unit_test(plan_names_settings_that_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

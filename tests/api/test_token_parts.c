@@ -54,8 +54,11 @@ struct test {
 static int make_plan(const struct test *t, rondo_comm_t comm, rondo_layout_t layout, struct ri_pool *pool,
                      struct ri_plan **plan)
 {
-    const struct ri_choice choice = { .build = { build_forward, wanted.build[1] ? build_backward : NULL },
-                                      .name = { "wanted", "wanted" } };
+    const struct ri_build everyone = { .ranks = layout->ranks, .host = t->host };
+    const struct ri_choice choice = { .pass = {
+        { .build = everyone, .builder = build_forward, .schedule = "wanted", .gradients = "" },
+        { .build = everyone, .builder = wanted.build[1] ? build_backward : NULL, .schedule = "wanted",
+          .gradients = "" } } };
     rondo_attention_desc_t desc = desc_of(&t->problem);
     int rank = comm ? comm->rank : 0;
     struct ri_plan_params params = {

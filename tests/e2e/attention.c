@@ -80,9 +80,9 @@ static int add_problems(struct problem *problems, enum mode mode)
 }
 
 static const char *const transport_names[] = { "self", "ucx", NULL };
-static const char *const schedule_names[] = { "ring", NULL };
-static const char *const backward_names[] = { "kv-grad", NULL };
-static const char *const binding_names[] = { "copy", NULL };
+static const char *const schedule_names[] = { "ring", "two-level", "direct", NULL };
+static const char *const backward_names[] = { "kv-grad", "q-grad", NULL };
+static const char *const binding_names[] = { "copy", "auto", NULL };
 
 /* Only self can bind, so elsewhere "auto" would be "copy" once more.  The small set leaves copying to
  * the others. */
@@ -92,7 +92,7 @@ static int is_run(const struct test *t, const struct run *run, const char *bindi
 
     if (strcmp(binding, "auto") == 0)
         return binds && takes(&run->bindings, binding);
-    return takes(&run->bindings, binding);
+    return !(binds && run->mode == TAP && ri_transport_find("ucx")) && takes(&run->bindings, binding);
 }
 
 static void add_twins(struct test *t, const struct run *run, struct scheme s)
@@ -296,7 +296,7 @@ static int usage(FILE *out, int code)
 {
     fprintf(out, "usage: attention [--all | --bytes] [--transport LIST] [--schedule LIST] "
                  "[--backward LIST]\n"
-                 "                 [--binding LIST] [--hosts N] [--ranks P] "
+                 "                 [--binding copy,auto] [--hosts N] [--ranks P] "
                  "[--kernel flash|reference]\n"
                  "Attention and gradients against fp64 on one rank: a small set as TAP, or all, or "
                  "their bytes.\n");

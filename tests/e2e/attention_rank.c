@@ -189,6 +189,7 @@ static int run_scheme(rondo_comm_t comm, rondo_layout_t layout, const struct tes
     desc.qk_dim = p->qk_dim, desc.v_dim = p->v_dim;
     options.kernel_name = t->kernel;
     options.schedule = scheme->schedule, options.backward = scheme->backward;
+    options.binding = scheme->binding, options.pieces = 1;
     unset_outputs(s, p);
     err = rondo_attention_plan(comm, layout, &desc, &options, &plan);
     if (!err)

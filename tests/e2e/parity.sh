@@ -10,8 +10,8 @@ set -euo pipefail
 RANKS=${RANKS:-1 2 3 4 5}
 STEPS=${STEPS:-50}
 HOSTS=${HOSTS:-1 2}
-SCHEDULES=${SCHEDULES:-ring}
-BACKWARDS=${BACKWARDS:-kv-grad}
+SCHEDULES=${SCHEDULES:-ring two-level}
+BACKWARDS=${BACKWARDS:-kv-grad q-grad}
 LAYOUTS=${LAYOUTS:-contiguous zigzag striped}
 GRADIENT_BAR=1e-5
 TOKENS=1021 # a prime: no shard is like another

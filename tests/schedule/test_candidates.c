@@ -32,7 +32,7 @@ static int machine(const int *sizes)
 static int ask(int ranks, const struct ri_cost *cost, int backward, const char *schedule,
                const char *gradients, struct ri_candidate *list)
 {
-    struct ri_candidate_query query = {ranks, host, cost, backward, schedule, gradients};
+    struct ri_candidate_query query = {ranks, host, cost, backward, schedule, gradients, 0};
     int count = -1;
 
     if (ri_candidates(&query, list, &count))
@@ -178,11 +178,11 @@ static void refuses_what_is_not_known(void **state)
     static const int32_t strange[] = {0, 2};
     struct ri_cost cost = table_cost(1), no_price = table_cost(-1);
 
-    refuses((struct ri_candidate_query){2, NULL, &cost, 0, "mesh", NULL}, "schedule \"mesh\"");
-    refuses((struct ri_candidate_query){2, NULL, &cost, 1, NULL, "o-grad"}, "backward \"o-grad\"");
-    refuses((struct ri_candidate_query){0, NULL, &cost, 0, NULL, NULL}, "ranks 0");
-    refuses((struct ri_candidate_query){2, strange, &cost, 0, NULL, NULL}, "host 2 of rank 1");
-    refuses((struct ri_candidate_query){2, NULL, &no_price, 0, NULL, NULL}, "compute -1");
+    refuses((struct ri_candidate_query){2, NULL, &cost, 0, "mesh", NULL, 0}, "schedule \"mesh\"");
+    refuses((struct ri_candidate_query){2, NULL, &cost, 1, NULL, "o-grad", 0}, "backward \"o-grad\"");
+    refuses((struct ri_candidate_query){0, NULL, &cost, 0, NULL, NULL, 0}, "ranks 0");
+    refuses((struct ri_candidate_query){2, strange, &cost, 0, NULL, NULL, 0}, "host 2 of rank 1");
+    refuses((struct ri_candidate_query){2, NULL, &no_price, 0, NULL, NULL, 0}, "compute -1");
 }
 
 int main(void)

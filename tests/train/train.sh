@@ -108,8 +108,8 @@ tap_empty "gradients on three ranks are those on one" faults
 
 head -c 1000 a.rondo > cut.rondo
 : > empty
-refuses "two-level is refused by name" 2 two-level 3 --schedule two-level --steps 1 text
-refuses "q-grad is refused by name" 2 q-grad 3 --backward q-grad --steps 1 text
+refuses "an unknown schedule is refused by name" 2 spiral 3 --schedule spiral --steps 1 text
+works "two-level and q-grad train" 3 --schedule two-level --backward q-grad --steps 1 text
 refuses "an unknown kernel is refused by name" 2 nonsense 3 --kernel nonsense --steps 1 text
 refuses "an unknown option is refused" 2 "--frobnicate" 3 --frobnicate text
 refuses "a missing text is named" 1 nowhere.txt 3 --steps 1 nowhere.txt

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a caller asks of a plan: checked here, then compared with what the other ranks ask. */
+#include "api/wish.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* Far below the starts of a pass that messages can tell apart. */
+enum { MAX_IN_FLIGHT = 1024 };
+
+/* ---- checking ---- */
+
+static int check_sizes(const rondo_attention_desc_t *desc, const struct rondo_layout *layout)
+{
+    int64_t heads = desc->q_heads, dim = desc->qk_dim > desc->v_dim ? desc->qk_dim : desc->v_dim;
+    int64_t elements;
+
+    if (desc->batch <= 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "batch is %lld; use 1 or more", (long long)desc->batch);
+    if (desc->q_heads <= 0 || desc->kv_heads <= 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "%s is %d; use 1 or more",
+                        desc->q_heads <= 0 ? "q_heads" : "kv_heads",
+                        desc->q_heads <= 0 ? desc->q_heads : desc->kv_heads);
+    if (desc->q_heads % desc->kv_heads != 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "q_heads is %d: not a multiple of kv_heads, %d",
+                        desc->q_heads, desc->kv_heads);
+    if (desc->qk_dim <= 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "qk_dim is %d; use 1 or more", desc->qk_dim);
+    if (desc->v_dim < 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "v_dim is %d; use 0 (as qk_dim) or more", desc->v_dim);
+    if (__builtin_mul_overflow(desc->batch, layout->tokens, &elements) ||
+        __builtin_mul_overflow(elements, heads, &elements) ||
+        __builtin_mul_overflow(elements, dim, &elements) || elements > INT64_MAX / 64)
+        return ri_error(RONDO_ERR_ARGUMENT,
+                        "batch %lld x tokens %lld x q_heads %d x head size %lld overflows",
+                        (long long)desc->batch, (long long)layout->tokens, desc->q_heads,
+                        (long long)dim);
+    return 0;
+}
+
+static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc)
+{
+    if (!layout)
+        return ri_error(RONDO_ERR_ARGUMENT, "layout is NULL");
+    if (!desc)
+        return ri_error(RONDO_ERR_ARGUMENT, "desc is NULL");
+    if (desc->struct_bytes != sizeof(*desc))
+        return ri_error(RONDO_ERR_ARGUMENT, "desc.struct_bytes is %zu, not %zu: "
+                        "start from RONDO_ATTENTION_DESC_INIT", desc->struct_bytes, sizeof(*desc));
+    if (layout->ranks != comm->size)
+        return ri_error(RONDO_ERR_ARGUMENT, "layout is for %d ranks, the communicator has %d",
+                        layout->ranks, comm->size);
+    if (desc->dtype != RONDO_F32)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "dtype is %d; attention takes RONDO_F32 (0) today",
+                        (int)desc->dtype);
+    if (desc->mask != RONDO_MASK_FULL && desc->mask != RONDO_MASK_CAUSAL)
+        return ri_error(RONDO_ERR_ARGUMENT, "mask is %d; use RONDO_MASK_FULL or RONDO_MASK_CAUSAL",
+                        (int)desc->mask);
+    if (!isfinite(desc->scale))
+        return ri_error(RONDO_ERR_ARGUMENT, "scale is %g; use a finite one, or 0 (1 / sqrt(qk_dim))",
+                        (double)desc->scale);
+    return check_sizes(desc, layout);
+}
+
+static int lacks_backward(const rondo_plan_options_t *options, const rondo_kernel_t *kernel)
+{
+    int wanted = !options->backward || strcmp(options->backward, "none") != 0;
+
+    return wanted && !kernel->backward;
+}
+
+static int check_kernel(const rondo_plan_options_t *options, struct ri_wish *wish)
+{
+    const char *name = options->kernel_name ? options->kernel_name : "flash";
+    const rondo_kernel_t *kernel = options->kernel ? options->kernel : rondo_kernel_find(name);
+
+    if (!kernel)
+        return ri_error(RONDO_ERR_ARGUMENT,
+                        "kernel_name \"%s\" is not known; use flash or reference", name);
+    if (kernel->struct_bytes != sizeof(*kernel) || !kernel->forward || !kernel->name)
+        return ri_error(RONDO_ERR_ARGUMENT, "kernel has no %s",
+                        kernel->struct_bytes != sizeof(*kernel) ? "struct_bytes of this version"
+                        : kernel->forward ? "name" : "forward");
+    if (lacks_backward(options, kernel))
+        return ri_error(RONDO_ERR_ARGUMENT,
+                        "kernel %s has no backward; give backward \"none\"", kernel->name);
+    wish->kernel = kernel;
+    return 0;
+}
+
+static int check_options(const rondo_plan_options_t *options, struct ri_wish *wish)
+{
+    if (options->struct_bytes != sizeof(*options))
+        return ri_error(RONDO_ERR_ARGUMENT, "options.struct_bytes is %zu, not %zu: "
+                        "start from RONDO_PLAN_OPTIONS_INIT", options->struct_bytes, sizeof(*options));
+    if (options->max_in_flight < 0 || options->max_in_flight > MAX_IN_FLIGHT)
+        return ri_error(RONDO_ERR_ARGUMENT, "max_in_flight is %d; use 0 (as 1) to %d",
+                        options->max_in_flight, MAX_IN_FLIGHT);
+    wish->max_in_flight = options->max_in_flight ? options->max_in_flight : 1;
+    wish->landing_slots = options->landing_slots;
+    wish->pieces = options->pieces;
+    return check_kernel(options, wish);
+}
+
+static int choose(rondo_comm_t comm, const struct rondo_layout *layout,
+                  const rondo_plan_options_t *options, struct ri_wish *wish)
+{
+    struct ri_choice_query query = {
+        .ranks = comm->size, .host = comm->host, .desc = &wish->desc, .options = options,
+        .config = &comm->config, .tokens = layout->tokens,
+        .needs_o = (wish->kernel->flags & RONDO_KERNEL_NEEDS_O) != 0,
+        .can_bind = comm->transport->ops->readers != NULL,
+    };
+    int err = ri_plan_choose(&query, &wish->choice);
+
+    return err ? err : ri_plan_hash(&wish->choice, &wish->hash);
+}
+
+int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc,
+                  const rondo_plan_options_t *options, struct ri_wish *wish)
+{
+    static const rondo_plan_options_t none = RONDO_PLAN_OPTIONS_INIT;
+    int err = check_desc(comm, layout, desc);
+
+    if (!options)
+        options = &none;
+    if (!err)
+        err = check_options(options, wish);
+    if (err)
+        return err;
+    wish->desc = *desc;
+    if (wish->desc.v_dim == 0)
+        wish->desc.v_dim = desc->qk_dim;
+    if (wish->desc.scale == 0)
+        wish->desc.scale = (float)(1 / sqrt(desc->qk_dim));
+    return choose(comm, layout, options, wish);
+}
+
+/* ---- comparing ---- */
+
+static int64_t float_bits(float x)
+{
+    int32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+/* "two-level chunked", "ring q-grad", "none". */
+static const char *scheme_text(const struct ri_scheme *scheme, char *text, size_t bytes)
+{
+    if (!scheme->builder)
+        return "none";
+    snprintf(text, bytes, "%s%s%s%s%s", scheme->schedule, scheme->variant[0] ? " " : "",
+             scheme->variant, scheme->gradients[0] ? " " : "", scheme->gradients);
+    return text;
+}
+
+int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
+                  int status)
+{
+    static const char *const masks[] = { [RONDO_MASK_FULL] = "full", [RONDO_MASK_CAUSAL] = "causal" };
+    static const char *const bindings[] = { "copy", "in place" };
+    const rondo_attention_desc_t *desc = &wish->desc;
+    const struct ri_config *cost = &comm->config;
+    char forward[64], backward[64];
+    /* Prices stand before what is chosen by them, so that the cause is named. */
+    const struct ri_field fields[] = {
+        { .name = "library version", .text = rondo_version() },
+        { .name = "transport", .text = comm->transport->ops->name },
+        { .name = "layout kind", .text = rondo_layout_kind_name(layout->kind) },
+        { "tokens", layout->tokens }, { "layout ranks", layout->ranks }, { "dtype", desc->dtype },
+        { .name = "mask", .value = desc->mask, .names = masks, .name_count = 2 },
+        { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
+        { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
+        { "scale (bits)", float_bits(desc->scale) },
+        { "kernel needs o", wish->kernel && (wish->kernel->flags & RONDO_KERNEL_NEEDS_O) },
+        { "max_in_flight", wish->max_in_flight }, { "landing_slots", wish->landing_slots },
+        { "pieces", wish->pieces },
+        { .name = "binding", .value = wish->choice.binds, .names = bindings, .name_count = 2 },
+        { "RONDO_COST_FLOPS", cost->cost_flops },
+        { "RONDO_COST_LOCAL_BANDWIDTH", cost->cost_local_bandwidth },
+        { "RONDO_COST_LOCAL_LATENCY", cost->cost_local_latency_us },
+        { "RONDO_COST_HOST_BANDWIDTH", cost->cost_host_bandwidth },
+        { "RONDO_COST_HOST_LATENCY", cost->cost_host_latency_us },
+        { "RONDO_COST_SHARED_NIC", cost->cost_shared_nic },
+        { .name = "schedule",
+          .text = scheme_text(&wish->choice.pass[RI_FORWARD], forward, sizeof(forward)) },
+        { .name = "backward",
+          .text = scheme_text(&wish->choice.pass[RI_BACKWARD], backward, sizeof(backward)) },
+        { "plan number", comm->next_plan }, { "schedule (hash)", wish->hash },
+    };
+
+    return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
+}

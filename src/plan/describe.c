@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan in words. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plan/plan.h"
+
+static const char *const pass_names[RI_PASSES] = { "forward", "backward" };
+
+static size_t message_bytes(const struct ri_pass *pass, const struct ri_step *step,
+                            const struct ri_message *message)
+{
+    struct ri_operand block = ri_operand_block(ri_step_moved(step), message->block);
+    struct ri_region region = ri_operand_region(pass->plan, pass->schedule, &block);
+    struct ri_rows rows = ri_region_rows(&pass->plan->desc, (enum ri_tensor)message->tensor, NULL,
+                                         &region);
+
+    return rows.rows * rows.row_bytes;
+}
+
+/* What this rank sends in one start, by lane; what it gives out without sending. */
+static void print_bytes(FILE *out, const struct ri_pass *pass)
+{
+    size_t sent[RI_LANES] = { 0 }, bound = 0;
+
+    for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
+        const struct ri_step *step = &pass->schedule->steps[i];
+
+        if (step->op != RI_SEND)
+            continue;
+        for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++)
+            *(step->bind ? &bound : &sent[step->lane]) += message_bytes(pass, step, &pass->messages[m]);
+    }
+    fprintf(out, "  sends %zu bytes on lane local, %zu on lane host; %zu bytes are read in place\n",
+            sent[RI_LANE_LOCAL], sent[RI_LANE_HOST], bound);
+}
+
+/* "2 of K that show memory of other ranks, 3 of dK" */
+static void print_slots(FILE *out, const struct ri_pass *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+    int counts[RI_BUNDLES][2] = { { 0 } }, any = 0;
+
+    for (uint32_t i = 0; i < s->slot_count; i++)
+        if (ri_slot_is_ours(&s->slots[i]))
+            counts[s->slots[i].bundle][pass->in_place[i]]++;
+    fprintf(out, "  slots:");
+    for (int bundle = 0; bundle < RI_BUNDLES; bundle++)
+        for (int bound = 0; bound < 2; bound++)
+            if (counts[bundle][bound]) {
+                fprintf(out, "%s %d of %s%s", any ? "," : "", counts[bundle][bound],
+                        ri_bundle_names[bundle], bound ? " that show memory of other ranks" : "");
+                any = 1;
+            }
+    fprintf(out, "%s\n", any ? "" : " none of our own");
+}
+
+static void print_pass(FILE *out, const struct ri_pass *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+    const struct ri_scheme *scheme = &pass->plan->choice.pass[pass->kind];
+
+    fprintf(out, "%s: schedule %s, %u steps, %u turns, %zu bytes of blocks in flight\n",
+            pass_names[pass->kind], s->name, s->step_count, s->turns, pass->slots_bytes);
+    fprintf(out, "  %s%s%s%s%s, priced at %.3g ms by the settings RONDO_COST_*\n", scheme->schedule,
+            scheme->variant[0] ? " " : "", scheme->variant, scheme->gradients[0] ? " " : "",
+            scheme->gradients, scheme->seconds * 1e3);
+    print_bytes(out, pass);
+    print_slots(out, pass);
+}
+
+static void print_head(FILE *out, const struct ri_plan *plan)
+{
+    const rondo_attention_desc_t *d = &plan->desc;
+    rondo_plan_memory_t memory;
+
+    for (int i = 0; i < RI_PASSES; i++)
+        if (plan->pass[i].schedule)
+            print_pass(out, &plan->pass[i]);
+    ri_plan_memory(plan, &memory);
+    fprintf(out, "memory: %d in flight at most, %zu bytes of the pool, %zu of scratch, %zu of tables\n",
+            plan->max_in_flight, memory.pool_bytes, memory.scratch_bytes, memory.table_bytes);
+    fprintf(out, "layout: %s, %lld tokens over %d ranks, %lld on rank %d\n",
+            rondo_layout_kind_name(plan->layout.kind), (long long)plan->layout.tokens,
+            plan->place.ranks, (long long)ri_layout_tokens(&plan->layout, plan->place.rank),
+            plan->place.rank);
+    fprintf(out,
+            "attention: %s mask, batch %lld, %d query heads, %d key heads, head sizes %d and %d, "
+            "scale %g\n",
+            d->mask == RONDO_MASK_CAUSAL ? "causal" : "full", (long long)d->batch, d->q_heads,
+            d->kv_heads, d->qk_dim, d->v_dim, (double)d->scale);
+    fprintf(out, "kernel: %s\ntransport: %s\n", plan->kernel.name,
+            plan->place.transport->ops->name);
+}
+
+char *ri_plan_text(const struct ri_plan *plan)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    if (!out)
+        return NULL;
+    print_head(out, plan);
+    for (int i = 0; i < RI_PASSES; i++) {
+        char *schedule = plan->pass[i].schedule ? ri_schedule_print(plan->pass[i].schedule) : NULL;
+
+        if (schedule)
+            fprintf(out, "\n%s", schedule);
+        free(schedule);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
