@@ -139,7 +139,8 @@ rondo_status_t rondo_plan_bind(rondo_plan_t plan, int64_t tokens, const int64_t 
  * the communicator together, as many as the plan with the largest max_in_flight allows, since they share
  * that memory.  One more is RONDO_ERR_BUSY: nothing is changed, and it may be tried again after a request
  * was taken.  All ranks start the same calls of one plan in the same order; different plans are
- * independent.  stream is handed to the kernel (CPU: NULL). */
+ * independent.  stream is handed to the kernel (CPU: NULL).  With RONDO_VERIFY=1 the first start of each pass
+ * is collective and blocks until all ranks have come. */
 rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
                                        void *stream, rondo_request_t *request);
 rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors,

@@ -24,7 +24,8 @@ enum {
     RONDO_ERR_TRANSPORT = -9,   /* a transport failed */
     RONDO_ERR_KERNEL = -10,     /* the caller's kernel returned an error */
     RONDO_ERR_ID = -11,         /* the unique id is not one of ours, or of another job */
-    RONDO_ERR_INTERNAL = -12    /* a bug in Rondo */
+    RONDO_ERR_INTERNAL = -12,   /* a bug in Rondo */
+    RONDO_ERR_VERIFY = -13      /* RONDO_VERIFY found a wrong result; the text names it */
 };
 
 /* The name of a status, for people.  Never NULL; static storage; any thread. */

@@ -9,6 +9,7 @@
 
 #include "api/plan.h"
 #include "api/request.h"
+#include "api/verify.h"
 #include "api/wish.h"
 #include "base/analyzer.h"
 #include "base/log.h"
@@ -206,7 +207,7 @@ static void give_back(void *owner)
 
 /* After the run was started, and err is what that said. */
 static int begin(rondo_plan_t plan, enum ri_pass_kind kind, struct ri_run *run, int err,
-                 rondo_request_t *request_p)
+                 struct ri_verify *verify, rondo_request_t *request_p)
 {
     static const char *const names[RI_PASSES] = { "forward", "backward" };
     struct rondo_request *request = plan->requests;
@@ -215,10 +216,14 @@ static int begin(rondo_plan_t plan, enum ri_pass_kind kind, struct ri_run *run, 
         request++;
     request->taken = give_back;
     request->owner = run;
+    request->verify = verify;
     err = ri_request_begin(request, plan->comm, run->engine, names[kind], &plan->plan->calls[kind], err,
                            request_p);
-    if (err)
+    if (err) {
+        request->verify = NULL;
+        ri_verify_destroy(verify);
         ri_plan_give(run);
+    }
     return err;
 }
 
@@ -227,6 +232,7 @@ static int forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors, void
 {
     int err = check_start(plan, tensors, tensors ? tensors->struct_bytes : 0, sizeof(*tensors),
                           request, "forward");
+    struct ri_verify *verify = NULL;
     struct ri_run *run = NULL;
 
     if (err)
@@ -241,8 +247,10 @@ static int forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors, void
         err = ri_plan_take(plan->plan, RI_FORWARD, &run);
     if (err)
         return err;
-    err = ri_plan_start_forward(run, tensors, stream);
-    return begin(plan, RI_FORWARD, run, err, request);
+    err = ri_verify_forward(plan, run, tensors, &verify);
+    if (!err)
+        err = ri_plan_start_forward(run, tensors, stream);
+    return begin(plan, RI_FORWARD, run, err, verify, request);
 }
 
 static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, void *stream,
@@ -250,6 +258,7 @@ static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, voi
 {
     int err = check_start(plan, tensors, tensors ? tensors->struct_bytes : 0, sizeof(*tensors),
                           request, "backward");
+    struct ri_verify *verify = NULL;
     struct ri_run *run = NULL;
 
     if (err)
@@ -267,8 +276,10 @@ static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, voi
         err = ri_plan_take(plan->plan, RI_BACKWARD, &run);
     if (err)
         return err;
-    err = ri_plan_start_backward(run, tensors, stream);
-    return begin(plan, RI_BACKWARD, run, err, request);
+    err = ri_verify_backward(plan, run, tensors, &verify);
+    if (!err)
+        err = ri_plan_start_backward(run, tensors, stream);
+    return begin(plan, RI_BACKWARD, run, err, verify, request);
 }
 
 static int enter(rondo_plan_t plan)

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "api/verify.h"
 #include "base/clock.h"
 #include "base/status.h"
 
@@ -31,6 +32,8 @@ static void unlink_request(struct rondo_request *request)
         *at = request->next;
     request->next = NULL;
     request->active = 0;
+    ri_verify_destroy(request->verify);
+    request->verify = NULL;
     if (request->taken)
         request->taken(request->owner);
 }
@@ -76,6 +79,8 @@ static void advance_all(struct rondo_comm *comm, int *idle)
         if (r->state != 0)
             continue;
         r->state = ri_engine_progress(r->engine, &nothing);
+        if (r->state == 1 && ri_verify_compare(r->verify))
+            r->state = RONDO_ERR_VERIFY;
         if (r->state == 1 && r->completed)
             (*r->completed)++;
         if (r->state < 0)

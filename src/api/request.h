@@ -7,6 +7,8 @@
 #include "comm/comm.h"
 #include "engine/engine.h"
 
+struct ri_verify;
+
 /* One started call.  Embedded in the plan or the collective it belongs to; the caller's handle points
  * at it.  A communicator lists those that are under way, so that waiting for one moves all. */
 struct rondo_request {
@@ -16,6 +18,7 @@ struct rondo_request {
     uint64_t *completed;   /* counts good ends; may be NULL */
     void (*taken)(void *owner); /* called when test, wait or cancel takes it; may be NULL */
     void *owner;
+    struct ri_verify *verify;   /* compares the outputs of a good end; ours; NULL: nothing to compare */
     int active;            /* started, and not yet taken by test or wait */
     int state;             /* 0: under way, 1: done, negative: failed */
     struct rondo_request *next; /* of the communicator's list */

@@ -191,7 +191,8 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
           .text = scheme_text(&wish->choice.pass[RI_FORWARD], forward, sizeof(forward)) },
         { .name = "backward",
           .text = scheme_text(&wish->choice.pass[RI_BACKWARD], backward, sizeof(backward)) },
-        { "plan number", comm->next_plan }, { "schedule (hash)", wish->hash },
+        { "plan number", comm->next_plan }, { "RONDO_VERIFY", comm->config.verify },
+        { "schedule (hash)", wish->hash },
     };
 
     return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);

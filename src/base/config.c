@@ -119,6 +119,8 @@ static const struct variable variables[] = {
      "auto, self or ucx: what moves the bytes"},
     {"RONDO_UCX_*", KIND_ELSEWHERE, "", NULL, NULL, 0,
      "settings of Rondo's private UCX: RONDO_UCX_TLS is to Rondo what UCX_TLS is to others"},
+    {"RONDO_VERIFY", KIND_INTEGER, "0", "0", "1", FIELD(verify),
+     "1: each plan's first forward and backward are computed again in fp64 on one rank, and compared"},
     {"RONDO_YIELD", KIND_INTEGER, "200", "-1", "1000000000", FIELD(yield),
      "idle yields before a wait sleeps on descriptors; -1: it never sleeps"},
 };

@@ -20,6 +20,7 @@ static const char *const texts[] = {
     [-RONDO_ERR_KERNEL] = "kernel failed",
     [-RONDO_ERR_ID] = "bad unique id",
     [-RONDO_ERR_INTERNAL] = "internal error",
+    [-RONDO_ERR_VERIFY] = "wrong result",
 };
 
 static _Thread_local char last_error[1024];

@@ -98,4 +98,10 @@ check_PROGRAMS += tests/api/test_token_parts
 tests_api_test_token_parts_SOURCES = tests/api/test_token_parts.c $(api_shard)
 tests_api_test_token_parts_CFLAGS = $(test_cflags)
 tests_api_test_token_parts_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_verify
+tests_api_test_verify_SOURCES = tests/api/test_verify.c $(api_shard)
+tests_api_test_verify_CFLAGS = $(test_cflags)
+tests_api_test_verify_LDFLAGS = -Wl,--wrap=ri_comm_exchange -Wl,--wrap=ri_exact_create
+tests_api_test_verify_LDADD = $(test_ldadd)
 endif

@@ -60,6 +60,7 @@ static void has_the_documented_defaults(void **state)
     assert_int_equal(config.self_host_latency_us, 0);
     assert_int_equal(config.self_shared_nic, 0);
     assert_string_equal(config.trace, "");
+    assert_int_equal(config.verify, 0);
     assert_int_equal(config.self_seed, 0);
     ri_config_release(&config);
 }
@@ -236,7 +237,7 @@ static void visits_every_variable_in_order_with_help(void **state)
     struct visited visited = {0, ""};
 
     ri_config_visit(check_row, &visited);
-    assert_int_equal(visited.count, 31);
+    assert_int_equal(visited.count, 32);
 }
 
 int main(void)

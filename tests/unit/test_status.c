@@ -10,10 +10,10 @@
 
 static void names_every_status_differently(void **state)
 {
-    for (int a = RONDO_ERR_INTERNAL; a <= RONDO_OK; a++) {
+    for (int a = RONDO_ERR_VERIFY; a <= RONDO_OK; a++) {
         assert_non_null(rondo_strerror(a));
         assert_string_not_equal(rondo_strerror(a), "unknown status");
-        for (int b = RONDO_ERR_INTERNAL; b < a; b++)
+        for (int b = RONDO_ERR_VERIFY; b < a; b++)
             assert_string_not_equal(rondo_strerror(a), rondo_strerror(b));
     }
     assert_string_equal(rondo_strerror(RONDO_ERR_TIMEOUT), "timed out");
@@ -21,7 +21,7 @@ static void names_every_status_differently(void **state)
 
 static void names_what_is_no_status(void **state)
 {
-    const int strange[] = {1, INT_MAX, INT_MIN, INT_MIN + 1, RONDO_ERR_INTERNAL - 1};
+    const int strange[] = {1, INT_MAX, INT_MIN, INT_MIN + 1, RONDO_ERR_VERIFY - 1};
 
     for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
         assert_string_equal(rondo_strerror(strange[i]), "unknown status");

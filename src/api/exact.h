@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_EXACT_H
+#define RI_EXACT_H
+
+#include "plan/plan.h"
+
+/* What one rank's outputs must be, in fp64 and by plain loops over the whole sequence, which share nothing
+ * with kernels, tiles and schedules: positions of the layout say who sees whom. */
+
+/* An output in the shape of the caller's.  An fp32 result may differ by size, the sum of the magnitudes
+ * that went into the element, times the roundings that they suffered. */
+struct ri_expected {
+    double *value, *size; /* [count] */
+    int64_t count;
+};
+
+struct ri_exact_place {
+    int rank;
+    int64_t index;
+};
+
+struct ri_exact {
+    struct rondo_layout layout;
+    rondo_attention_desc_t desc; /* defaults filled in */
+    enum ri_pass_kind kind;
+    int rank;                    /* whose outputs */
+    int64_t *tokens;             /* [ranks] */
+    float **shards;              /* [ranks] inputs of each rank, one behind the other as ri_exact_inputs says */
+    struct ri_exact_place *places;          /* [layout.tokens] who holds a position */
+    struct ri_expected expected[RI_TENSORS]; /* O and LSE; of a backward also DQ, DK and DV */
+};
+
+/* The tensors that a rank's inputs are, ends with RI_TENSORS: q, k, v, and d_o of a backward. */
+const enum ri_tensor *ri_exact_inputs(enum ri_pass_kind kind);
+size_t ri_exact_input_bytes(const struct rondo_layout *layout, const rondo_attention_desc_t *desc,
+                            enum ri_pass_kind kind, int rank);
+
+/* Memory for the inputs of all ranks and the outputs of one: O(sequence).  The caller fills shards. */
+int ri_exact_create(const struct rondo_layout *layout, const rondo_attention_desc_t *desc,
+                    enum ri_pass_kind kind, int rank, struct ri_exact **exact);
+void ri_exact_destroy(struct ri_exact *exact);
+
+/* Computes expected; the inputs are freed. */
+int ri_exact_solve(struct ri_exact *exact);
+
+#endif

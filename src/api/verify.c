@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/exact.h"
+#include "api/plan.h"
+#include "base/log.h"
+#include "base/status.h"
+
+/* An fp32 number is rounded by 2^-24 of its size; sums of a few thousand products, in whatever order, stay
+ * within 170 such roundings.  The sizes count how scores' errors grow in exp.  What underflows is let go. */
+static const double relative = 1e-5, absolute = 1e-36;
+
+/* A slice of every rank's inputs travels at a time, and all slices together stay within the second. */
+enum { SLICE_BYTES = 1 << 20, SLICES_BYTES = 64 << 20 };
+
+struct ri_verify {
+    uint32_t plan;
+    struct ri_exact *exact;
+    const float *outputs[RI_TENSORS]; /* the caller's, and o and lse that it gave a backward */
+};
+
+static const char *const pass_names[RI_PASSES] = { "forward", "backward" };
+
+void ri_verify_destroy(struct ri_verify *verify)
+{
+    if (!verify)
+        return;
+    ri_exact_destroy(verify->exact);
+    free(verify);
+}
+
+/* ---- all ranks send their inputs ---- */
+
+/* One rank's part of the exchange; its plan, its layout and the pass. */
+struct gathering {
+    struct rondo_comm *comm;
+    const struct ri_plan *plan;
+    enum ri_pass_kind kind;
+    const void *const *tensors; /* [RI_TENSORS] of this start */
+    struct ri_exact *exact;     /* where the inputs go; NULL on ranks that only send */
+    char *mine, *all;           /* [slice_bytes], [size][slice_bytes] */
+    size_t slice_bytes;
+};
+
+static size_t input_bytes(const struct gathering *g, int rank)
+{
+    return ri_exact_input_bytes(&g->plan->layout, &g->plan->desc, g->kind, rank);
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Bytes [first, first + bytes) of our inputs, as far as there are. */
+static void fill_slice(const struct gathering *g, size_t first, size_t bytes)
+{
+    int64_t n = ri_layout_tokens(&g->plan->layout, g->comm->rank);
+    size_t begin = 0, end = 0;
+
+    for (const enum ri_tensor *t = ri_exact_inputs(g->kind); *t != RI_TENSORS; t++, begin = end) {
+        size_t from = begin > first ? begin : first, to;
+
+        end = begin + ri_tensor_bytes(&g->plan->desc, *t, n);
+        to = smaller(end, first + bytes);
+        if (from < to)
+            memcpy(g->mine + (from - first), (const char *)g->tensors[*t] + (from - begin), to - from);
+    }
+}
+
+static void keep_slices(const struct gathering *g, size_t first, size_t bytes)
+{
+    for (int r = 0; r < g->comm->size; r++) {
+        size_t end = smaller(input_bytes(g, r), first + bytes);
+
+        if (first < end)
+            memcpy((char *)g->exact->shards[r] + first, g->all + (size_t)r * bytes, end - first);
+    }
+}
+
+static int send_slices(const struct gathering *g)
+{
+    size_t longest = 0, bytes;
+    int err = 0;
+
+    for (int r = 0; r < g->comm->size; r++)
+        longest = input_bytes(g, r) > longest ? input_bytes(g, r) : longest;
+    for (size_t first = 0; !err && first < longest; first += bytes) {
+        bytes = smaller(g->slice_bytes, longest - first);
+        fill_slice(g, first, bytes);
+        err = ri_comm_exchange(g->comm, "verification", g->mine, bytes, g->all);
+        if (!err && g->exact)
+            keep_slices(g, first, bytes);
+    }
+    return err;
+}
+
+/* status: what this rank's preparations said.  All must be in the same start, of the same length. */
+static int talk(const struct gathering *g, int status)
+{
+    const struct ri_field fields[] = {
+        { "plan number", g->plan->number }, { "pass", g->kind, pass_names, RI_PASSES, NULL },
+        { "tokens", g->plan->layout.tokens },
+    };
+    int err = ri_agree(g->comm, "verification", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
+
+    return err ? err : send_slices(g);
+}
+
+static int prepare(struct gathering *g, struct ri_verify *verify)
+{
+    size_t size = (size_t)g->comm->size;
+
+    g->slice_bytes = smaller(SLICE_BYTES, SLICES_BYTES / size);
+    g->mine = calloc(1, g->slice_bytes);
+    g->all = malloc(size * g->slice_bytes);
+    if (!g->mine || !g->all)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu slices of %zu bytes; unset RONDO_VERIFY", size,
+                        g->slice_bytes);
+    if (!verify)
+        return 0;
+    return ri_exact_create(&g->plan->layout, &g->plan->desc, g->kind, g->comm->rank, &verify->exact);
+}
+
+/* Without the lock.  verify NULL: this rank only sends. */
+static int gather(struct gathering *g, struct ri_verify *verify, int status)
+{
+    int err = ri_comm_talk_begin(g->comm, "verification");
+
+    if (err)
+        return err;
+    if (!status)
+        status = prepare(g, verify);
+    g->exact = verify ? verify->exact : NULL;
+    err = talk(g, status);
+    ri_comm_talk_end(g->comm);
+    free(g->mine);
+    free(g->all);
+    return err;
+}
+
+/* ---- a start ---- */
+
+static int verify_unlocked(struct gathering *g, struct ri_verify **verify_p)
+{
+    int is_ours = g->plan->number % (uint32_t)g->comm->size == (uint32_t)g->comm->rank;
+    struct ri_verify *verify = is_ours ? calloc(1, sizeof(*verify)) : NULL;
+    int status = is_ours && !verify ? ri_error(RONDO_ERR_MEMORY, "out of memory for a verification") : 0;
+    int err = gather(g, verify, status);
+
+    if (!err && verify)
+        err = ri_exact_solve(verify->exact);
+    if (err || !verify) {
+        ri_verify_destroy(verify);
+        return err;
+    }
+    verify->plan = g->plan->number;
+    memcpy(verify->outputs, g->tensors, sizeof(verify->outputs));
+    *verify_p = verify;
+    return 0;
+}
+
+static int verify_start(struct rondo_plan *plan, const struct ri_run *run, const void *const *tensors,
+                        struct ri_verify **verify)
+{
+    struct gathering g = { .comm = plan->comm, .plan = plan->plan, .kind = run->pass->kind,
+                           .tensors = tensors };
+    int err;
+
+    *verify = NULL;
+    if (!plan->comm->config.verify || run->number != 0)
+        return 0;
+    ri_family_unlock(plan->comm->family);
+    err = verify_unlocked(&g, verify);
+    ri_family_relock(plan->comm->family);
+    if (!err && plan->comm->failed)
+        err = ri_error(plan->comm->failed, "%s", plan->comm->failure);
+    if (err) {
+        ri_verify_destroy(*verify);
+        *verify = NULL;
+    }
+    return err;
+}
+
+int ri_verify_forward(struct rondo_plan *plan, const struct ri_run *run, const rondo_attention_fwd_t *tensors,
+                      struct ri_verify **verify)
+{
+    const void *all[RI_TENSORS] = {
+        [RI_T_Q] = tensors->q, [RI_T_K] = tensors->k,     [RI_T_V] = tensors->v,
+        [RI_T_O] = tensors->o, [RI_T_LSE] = tensors->lse,
+    };
+
+    return verify_start(plan, run, all, verify);
+}
+
+int ri_verify_backward(struct rondo_plan *plan, const struct ri_run *run, const rondo_attention_bwd_t *tensors,
+                       struct ri_verify **verify)
+{
+    const void *all[RI_TENSORS] = {
+        [RI_T_Q] = tensors->q,     [RI_T_K] = tensors->k,   [RI_T_V] = tensors->v,
+        [RI_T_O] = tensors->o,     [RI_T_LSE] = tensors->lse, [RI_T_D_O] = tensors->d_o,
+        [RI_T_DQ] = tensors->dq,   [RI_T_DK] = tensors->dk, [RI_T_DV] = tensors->dv,
+    };
+
+    return verify_start(plan, run, all, verify);
+}
+
+/* ---- its end ---- */
+
+struct comparison {
+    int64_t compared, strange;  /* elements; those of infinite or undefined inputs are not compared */
+    double largest;             /* difference */
+    double excess;              /* the worst of this tensor, as a multiple of what is allowed */
+    int64_t worst;              /* its element */
+};
+
+static double allowed(const struct ri_expected *e, int64_t i)
+{
+    return relative * e->size[i] + absolute;
+}
+
+static void compare_tensor(struct comparison *c, const struct ri_expected *e, const float *got)
+{
+    c->excess = 0;
+    for (int64_t i = 0; i < e->count; i++) {
+        double off = fabs(got[i] - e->value[i]);
+        double excess = isnan(off) ? (double)INFINITY : off / allowed(e, i);
+
+        if (!isfinite(e->value[i]) || !isfinite(e->size[i])) {
+            c->strange++;
+            continue;
+        }
+        c->compared++;
+        c->largest = fmax(c->largest, off);
+        if (excess > c->excess) {
+            c->excess = excess;
+            c->worst = i;
+        }
+    }
+}
+
+/* Where element i of a tensor is, in words. */
+static int refuse(const struct ri_verify *v, enum ri_tensor tensor, int64_t i)
+{
+    const struct ri_exact *x = v->exact;
+    const struct ri_expected *e = &x->expected[tensor];
+    struct ri_shape shape = ri_tensor_shape(&x->desc, tensor);
+    int64_t n = x->tokens[x->rank], row = i / shape.dim;
+    int64_t token = shape.head_major ? row % n : row / shape.heads % n;
+    int64_t head = shape.head_major ? row / n % shape.heads : row % shape.heads;
+
+    return ri_error(RONDO_ERR_VERIFY, "plan %u, %s: %s of rank %d is wrong: batch row %lld, position %lld, "
+                    "head %lld, element %lld is %.9g, not %.9g; %.2g may differ", v->plan,
+                    pass_names[x->kind], rondo_tensor_name((int)tensor), x->rank,
+                    (long long)(row / shape.heads / n),
+                    (long long)ri_layout_position(&x->layout, x->rank, token), (long long)head,
+                    (long long)(i % shape.dim), (double)v->outputs[tensor][i], e->value[i], allowed(e, i));
+}
+
+int ri_verify_compare(const struct ri_verify *v)
+{
+    struct comparison c = { 0 };
+    double excess = 0;
+
+    if (!v)
+        return 0;
+    for (int t = 0; t < RI_TENSORS; t++) {
+        compare_tensor(&c, &v->exact->expected[t], v->outputs[t]);
+        if (c.excess > 1)
+            return refuse(v, (enum ri_tensor)t, c.worst);
+        excess = fmax(excess, c.excess);
+    }
+    ri_log(RI_LOG_INFO, "verify", "plan %u, %s: %lld values of rank %d are right, the largest difference is "
+           "%.3g, and %.3g of what is allowed; %lld are not finite", v->plan, pass_names[v->exact->kind],
+           (long long)c.compared, v->exact->rank, c.largest, excess, (long long)c.strange);
+    return 0;
+}
