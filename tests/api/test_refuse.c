@@ -251,6 +251,7 @@ static const struct difference differences[] = {
     { AT(options.backward), 0, 0, 0, "q-grad", "backward", "ring q-grad", "ring kv-grad" },
     { AT(options.landing_slots), 4, 3, 0, 0, "landing_slots", NULL, NULL },
     { AT(options.pieces), 4, 2, 0, 0, "pieces", NULL, NULL },
+    { AT(options.binding), 0, 0, 0, "copy", "binding", "copy", "in place" },
     { AT(kernel.flags), 4, RONDO_KERNEL_MERGES | RONDO_KERNEL_NEEDS_O, 0, 0, "kernel needs o", NULL, NULL },
 };
 

@@ -35,6 +35,11 @@ tests_unit_test_balance_SOURCES = tests/unit/test_balance.c
 tests_unit_test_balance_CFLAGS = $(test_cflags)
 tests_unit_test_balance_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_choose
+tests_unit_test_choose_SOURCES = tests/unit/test_choose.c
+tests_unit_test_choose_CFLAGS = $(test_cflags)
+tests_unit_test_choose_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_host
 tests_unit_test_host_SOURCES = tests/unit/test_host.c
 tests_unit_test_host_CFLAGS = $(test_cflags)

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which scheme a plan takes: the cheapest, unless the caller says. */
+#include "tests/helper.h"
+
+#include <string.h>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "plan/choose.h"
+
+enum { RANKS_MAX = 8 };
+
+struct machine {
+    int ranks;
+    int32_t host[RANKS_MAX];
+};
+
+static const struct machine one_host = { 4, { 0 } };
+static const struct machine two_by_four = { 8, { 0, 0, 0, 0, 1, 1, 1, 1 } };
+static const struct machine uneven = { 7, { 0, 0, 0, 0, 1, 1, 2 } };
+static const struct machine three_and_two = { 5, { 0, 0, 0, 1, 1 } };
+
+/* Links ten to one, kernels that hide nothing. */
+static struct ri_config slow_links(void)
+{
+    return (struct ri_config){ .cost_flops = INT64_C(1) << 50, .cost_local_bandwidth = 10000000,
+                               .cost_host_bandwidth = 1000000 };
+}
+
+static int choose(const struct machine *machine, int kv_heads, int can_bind,
+                  const rondo_plan_options_t *options, struct ri_choice *choice)
+{
+    struct ri_config config = slow_links();
+    rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
+    struct ri_choice_query query = { .ranks = machine->ranks, .host = machine->host, .desc = &desc,
+                                     .options = options, .config = &config, .tokens = 64 * machine->ranks,
+                                     .can_bind = can_bind };
+
+    desc.q_heads = 8;
+    desc.kv_heads = kv_heads;
+    desc.qk_dim = desc.v_dim = 128;
+    return ri_plan_choose(&query, choice);
+}
+
+/* forward, backward NULL: any schedule.  On one host ring and direct exchange send the same bytes. */
+static void expect_choice(const struct machine *machine, int kv_heads, const char *forward,
+                          const char *backward, const char *gradients)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct ri_choice choice;
+
+    assert_int_equal(choose(machine, kv_heads, 0, &options, &choice), 0);
+    if (forward)
+        assert_string_equal(choice.pass[RI_FORWARD].schedule, forward);
+    if (backward)
+        assert_string_equal(choice.pass[RI_BACKWARD].schedule, backward);
+    assert_string_equal(choice.pass[RI_BACKWARD].gradients, gradients);
+    assert_true(choice.pass[RI_FORWARD].seconds > 0 && choice.pass[RI_BACKWARD].seconds > 0);
+    assert_int_equal(choice.binds, 0);
+}
+
+/* K and V weigh 2 d for each of their heads, the Q bundle 2 d + 2, dQ d, dK and dV 2 d, all in fp32. */
+static void gradients_that_weigh_less_travel(void **state)
+{
+    expect_choice(&one_host, 8, NULL, NULL, "q-grad");
+    expect_choice(&one_host, 1, NULL, NULL, "kv-grad");
+    expect_choice(&two_by_four, 8, "two-level", "two-level", "q-grad");
+    expect_choice(&two_by_four, 1, "two-level", "two-level", "kv-grad");
+}
+
+/* A host of one rank takes everything through one link, so two levels do not pay. */
+static void the_flat_ring_wins_on_hosts_of_4_2_and_1(void **state)
+{
+    expect_choice(&uneven, 8, "ring", "ring", "q-grad");
+}
+
+static void what_the_caller_says_wins(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct ri_choice choice;
+
+    options.schedule = "two-level";
+    options.backward = "kv-grad";
+    options.host_transfers = "chunked";
+    options.pieces = 3;
+    options.landing_slots = 5;
+    assert_int_equal(choose(&three_and_two, 8, 0, &options, &choice), 0);
+    for (int i = 0; i < RI_PASSES; i++) {
+        assert_string_equal(choice.pass[i].schedule, "two-level");
+        assert_int_equal(choice.pass[i].build.chunked, 1);
+        assert_int_equal(choice.pass[i].build.pieces, 3);
+        assert_int_equal(choice.pass[i].build.landing, 5);
+    }
+    assert_string_equal(choice.pass[RI_BACKWARD].gradients, "kv-grad");
+    options.backward = "none";
+    assert_int_equal(choose(&three_and_two, 8, 0, &options, &choice), 0);
+    assert_null(choice.pass[RI_BACKWARD].builder);
+}
+
+/* A flat ring over hosts gets as many landing slots as binding needs. */
+static void reading_in_place_is_priced_and_built(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct ri_choice bound, copied;
+    struct ri_schedule *s = NULL;
+    int bits = 0;
+
+    options.schedule = "ring";
+    assert_int_equal(choose(&two_by_four, 8, 1, &options, &bound), 0);
+    assert_int_equal(bound.binds, 1);
+    assert_int_equal(bound.pass[RI_FORWARD].build.landing, 5);
+    assert_int_equal(ri_scheme_build(&bound.pass[RI_FORWARD], 2, bound.binds, &s), 0);
+    for (uint32_t i = 0; i < s->step_count; i++)
+        bits += s->steps[i].bind;
+    assert_true(bits > 0);
+    ri_schedule_destroy(s);
+    options.binding = "copy";
+    assert_int_equal(choose(&two_by_four, 8, 1, &options, &copied), 0);
+    assert_int_equal(copied.binds, 0);
+    assert_int_equal(copied.pass[RI_FORWARD].build.landing, 0);
+    assert_int_equal(choose(&one_host, 8, 1, &options, &copied), 0);
+    options.binding = NULL;
+    assert_int_equal(choose(&one_host, 8, 1, &options, &bound), 0);
+    assert_true(bound.pass[RI_FORWARD].seconds < copied.pass[RI_FORWARD].seconds);
+}
+
+static void hashes_tell_schemes_apart(void **state)
+{
+    static const char *const schedules[] = { "ring", "two-level", "direct" };
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct ri_choice choice;
+    int64_t hashes[6];
+
+    for (int i = 0; i < 6; i++) {
+        options.schedule = schedules[i / 2];
+        options.backward = i % 2 ? "q-grad" : "kv-grad";
+        assert_int_equal(choose(&two_by_four, 8, 0, &options, &choice), 0);
+        assert_int_equal(ri_plan_hash(&choice, &hashes[i]), 0);
+        for (int before = 0; before < i; before++)
+            assert_true(hashes[before] != hashes[i]);
+    }
+    choice.binds = 1;
+    assert_int_equal(ri_plan_hash(&choice, &hashes[0]), 0);
+    assert_true(hashes[0] != hashes[5]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_that_weigh_less_travel),
+        cmocka_unit_test(the_flat_ring_wins_on_hosts_of_4_2_and_1),
+        cmocka_unit_test(what_the_caller_says_wins),
+        cmocka_unit_test(reading_in_place_is_priced_and_built),
+        cmocka_unit_test(hashes_tell_schemes_apart),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
