@@ -14,6 +14,7 @@
  *     4  hop 2, sums of step 1
  *     5  sums of step 2
  *
+ * In round 1 the sums of round 0 go home in the turn of hop 0.
  * Without sums there are no turns for them, with one host none for host transfers: then it is the
  * flat ring.  A smaller host leaves its last turns empty.  After the last round the totals have a
  * turn across, whole, for there is nothing to spread them over, and one to their owners. */
@@ -187,17 +188,18 @@ static struct ri_operand arrived_at(const struct ri_two_level *ring, const struc
     return lies(ring, ri_pass_sum(&ring->pass), in_row(ring, ring->arrived, 0, k), stop, k, -1);
 }
 
-/* Has a total been made of a host's blocks by the end of a round?  Not at home where the owner is
- * alone. */
-static int has_total(const struct ri_two_level *ring, int host, int round)
+/* A total is there from round 1 on: what a host adds to its own blocks goes home at once.  So with
+ * M hosts of G ranks the sums of a block hop M(G-1)+1 times on hosts, round 0 with the hop home
+ * G-1 times, each later round G-1 times and the total once more to its owner, and M-1 times across;
+ * M(G-1) times with one host, and with one rank a host. */
+static int has_total(int round)
 {
-    return round > 0 || (round == 0 && ri_hosts_size(ring->hosts, host) > 1);
+    return round > 0;
 }
 
-static int joins_total(const struct ri_two_level *ring, const struct stop *stop)
+static int ends_walk(const struct ri_two_level *ring, const struct stop *stop)
 {
-    return ring->hosts->count > 1 && stop->step == our_size(ring) - 1 &&
-           has_total(ring, stop->host, stop->round - 1);
+    return stop->step == our_size(ring) - 1;
 }
 
 /* What a stop adds to: at home what stays there; at the end of a walk, when no total came that it
@@ -205,16 +207,16 @@ static int joins_total(const struct ri_two_level *ring, const struct stop *stop)
 static struct ri_operand sum_at(const struct ri_two_level *ring, const struct stop *stop, int k)
 {
     const struct ri_operand *home = ri_pass_sum(&ring->pass);
-    int32_t slot;
+    /* Round 1 begins with the row that round 0 did not end with, whose sums are still leaving. */
+    int steps = stop->step + (has_total(stop->round) ? our_size(ring) : 0);
+    int32_t slot = in_row(ring, ring->made, (steps + 1) % 2, k);
 
     if (!has_sums(ring))
         return ri_none;
     if (stop->step == 0 && is_home(ring, stop->round))
         slot = home->slot;
-    else if (ring->hosts->count > 1 && stop->step == our_size(ring) - 1 && !joins_total(ring, stop))
+    else if (ends_walk(ring, stop) && has_total(stop->round) && !has_total(stop->round - 1))
         slot = in_row(ring, ring->totals, stop->round % 2, k);
-    else
-        slot = in_row(ring, ring->made, (stop->step + 1) % 2, k);
     return lies(ring, home, slot, stop, k, -1);
 }
 
@@ -249,13 +251,13 @@ static void totals_to_next_host(struct ri_schedule *s, const struct ri_two_level
     struct stop leaves = stop_at(ring, round, last), comes = stop_at(ring, round + 1, last);
     int next = ri_hosts_after(ring->hosts, 1), prev = ri_hosts_after(ring->hosts, -1);
 
-    for (int k = 0; has_total(ring, leaves.host, round) && k < leaves.count; k++) {
+    for (int k = 0; k < leaves.count; k++) {
         int place = last_place(ring, next, visitor(ring, &leaves, k));
 
         ri_schedule_send(s, total_at(ring, &leaves, k, chunk),
                          ri_hosts_rank(ring->hosts, next, place), turn);
     }
-    for (int k = 0; has_total(ring, comes.host, round) && k < comes.count; k++) {
+    for (int k = 0; k < comes.count; k++) {
         int place = last_place(ring, prev, visitor(ring, &comes, k));
 
         ri_schedule_recv(s, total_at(ring, &comes, k, chunk),
@@ -315,7 +317,7 @@ static void host_totals(struct ri_schedule *s, const struct ri_two_level *ring, 
 {
     int chunk = ring->own_turns ? step : step - 1;
 
-    if (has_sums(ring) && round > 0 && chunk >= 0 && chunk < ring->chunks)
+    if (has_sums(ring) && has_total(round - 1) && chunk >= 0 && chunk < ring->chunks)
         totals_to_next_host(s, ring, round - 1, chunk, total_turn(ring, round_turn, chunk));
 }
 
@@ -331,46 +333,69 @@ static void compute_step(struct ri_schedule *s, const struct ri_two_level *ring,
         ri_schedule_merge(s, RI_MERGE_SUM, arrived_at(ring, &stop, k), sum_at(ring, &stop, k));
 }
 
+/* What a round, the first or one past the last, leaves to take home of the blocks that are at home
+ * in it. */
+static struct ri_operand finished_at(const struct ri_two_level *ring, const struct stop *last,
+                                     int k)
+{
+    return has_total(last->round) ? total_at(ring, last, k, -1) : sum_at(ring, last, k);
+}
+
+/* It is on the rank before the owner. */
+static void sums_to_owners(struct ri_schedule *s, const struct ri_two_level *ring, int round,
+                           int turn)
+{
+    struct stop last = stop_at(ring, round, our_size(ring) - 1), home = stop_at(ring, round, 0);
+
+    if (our_size(ring) == 1)
+        return;
+    for (int k = 0; k < last.count; k++)
+        ri_schedule_send(s, finished_at(ring, &last, k), neighbour(ring, 1), turn);
+    for (int k = 0; k < home.count; k++)
+        ri_schedule_recv(s, arrived_at(ring, &home, k), neighbour(ring, -1), turn);
+}
+
+/* An owner that is alone has it already. */
+static void merge_at_home(struct ri_schedule *s, const struct ri_two_level *ring, int round)
+{
+    struct stop home = stop_at(ring, round, 0);
+    int alone = our_size(ring) == 1;
+
+    for (int k = 0; k < home.count && !(alone && !has_total(round)); k++)
+        ri_schedule_merge(s, RI_MERGE_SUM,
+                          alone ? total_at(ring, &home, k, -1) : arrived_at(ring, &home, k),
+                          sum_at(ring, &home, k));
+}
+
+static void append_step(struct ri_schedule *s, const struct ri_two_level *ring, int round, int step,
+                        int round_turn)
+{
+    int turn = local_turn(ring, round_turn, step), size = our_size(ring);
+    int finished = has_sums(ring) && round == 1 && step == 0; /* round 0 has: sums go home */
+
+    host_visitors(s, ring, round, step, round_turn);
+    if (step < size - 1)
+        visitors_to_next_rank(s, ring, round, step, turn);
+    if (step < size && sum_arrives(ring, round, step))
+        sums_to_next_rank(s, ring, round, step, turn);
+    if (finished)
+        sums_to_owners(s, ring, 0, turn);
+    host_totals(s, ring, round, step, round_turn);
+    if (step < size)
+        compute_step(s, ring, round, step);
+    if (finished)
+        merge_at_home(s, ring, 0);
+}
+
 static void append_round(struct ri_schedule *s, const struct ri_two_level *ring, int round,
                          int round_turn)
 {
-    int size = our_size(ring);
-    struct stop last = stop_at(ring, round, size - 1);
+    struct stop last = stop_at(ring, round, our_size(ring) - 1);
 
-    for (int step = 0; step < round_steps(ring); step++) {
-        int turn = local_turn(ring, round_turn, step);
-
-        host_visitors(s, ring, round, step, round_turn);
-        if (step < size - 1)
-            visitors_to_next_rank(s, ring, round, step, turn);
-        if (step < size && sum_arrives(ring, round, step))
-            sums_to_next_rank(s, ring, round, step, turn);
-        host_totals(s, ring, round, step, round_turn);
-        if (step < size)
-            compute_step(s, ring, round, step);
-    }
-    for (int k = 0; has_sums(ring) && joins_total(ring, &last) && k < last.count; k++)
+    for (int step = 0; step < round_steps(ring); step++)
+        append_step(s, ring, round, step, round_turn);
+    for (int k = 0; has_sums(ring) && has_total(round - 1) && k < last.count; k++)
         ri_schedule_merge(s, RI_MERGE_SUM, sum_at(ring, &last, k), total_at(ring, &last, k, -1));
-}
-
-/* The sums of our blocks came to the rank before us, or to us if we are alone. */
-static void append_way_home(struct ri_schedule *s, const struct ri_two_level *ring, int turn)
-{
-    int hosts = ring->hosts->count, size = our_size(ring);
-    struct stop before_home = stop_at(ring, hosts > 1 ? hosts : 0, size - 1);
-    struct stop home = stop_at(ring, 0, 0);
-
-    for (int k = 0; size > 1 && k < before_home.count; k++)
-        ri_schedule_send(
-            s, hosts > 1 ? total_at(ring, &before_home, k, -1) : sum_at(ring, &before_home, k),
-            neighbour(ring, 1), turn);
-    for (int k = 0; size > 1 && k < home.count; k++)
-        ri_schedule_recv(s, arrived_at(ring, &home, k), neighbour(ring, -1), turn);
-    for (int k = 0; hosts * size > 1 && k < home.count; k++)
-        ri_schedule_merge(s, RI_MERGE_SUM,
-                          size > 1 ? arrived_at(ring, &home, k)
-                                   : total_at(ring, &before_home, k, -1),
-                          sum_at(ring, &home, k));
 }
 
 int ri_two_level(struct ri_schedule *s, const struct ri_two_level *ring, int turn)
@@ -383,6 +408,7 @@ int ri_two_level(struct ri_schedule *s, const struct ri_two_level *ring, int tur
         return turn;
     if (hosts > 1)
         totals_to_next_host(s, ring, hosts - 1, -1, turn++);
-    append_way_home(s, ring, turn);
+    sums_to_owners(s, ring, hosts > 1 ? hosts : 0, turn);
+    merge_at_home(s, ring, hosts > 1 ? hosts : 0);
     return turn + (ring->hosts->largest > 1);
 }

@@ -26,7 +26,8 @@
  * The sum of a visitor starts from nothing in each round, follows one step behind, and at the end
  * of the walk, on the rank before the one where it entered, joins the total that came from the host
  * before.  The total hops on to the next host during the next round, after the last round to the
- * rank before its owner, and from there home.  The owner's contribution stays home. */
+ * rank before its owner, and from there home.  The owner's contribution stays home, and what the
+ * owner's host adds goes home at the end of round 0: totals begin on the next host. */
 struct ri_two_level {
     const struct ri_hosts *hosts;
     const int32_t *first_block; /* [ranks, as in hosts->ranks] first of the blocks that each brings;

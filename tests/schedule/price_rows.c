@@ -11,8 +11,8 @@
 
 /* Work in program order throughout. */
 static const struct price all[] = {
-    {"local", PRICE_LOCAL, 1.5, RI_LAUNCH_HOST, 0, 1, .01},
-    {"host", PRICE_HOST, 1.5, RI_LAUNCH_HOST, 0, 1, .01},
+    {"local volume", PRICE_LOCAL, 1.5, RI_LAUNCH_HOST, 0, 1, .01},
+    {"host volume", PRICE_HOST, 1.5, RI_LAUNCH_HOST, 0, 1, .01},
     {"buffers", PRICE_BUFFERS, 1.5, RI_LAUNCH_HOST, 0, 1, .01},
     {"host-driven, tc 0", PRICE_TIME, 0, RI_LAUNCH_HOST, 0, 1, .1},
     {"host-driven, tc 1.5", PRICE_TIME, 1.5, RI_LAUNCH_HOST, 0, 1, .1},
@@ -51,14 +51,15 @@ static const struct price uneven[] = {
 };
 
 static const struct price bytes[] = {
-    {"local", PRICE_LOCAL, 0, RI_LAUNCH_HOST, 0, 1, .01},
-    {"host", PRICE_HOST, 0, RI_LAUNCH_HOST, 0, 1, .01},
+    {"local volume", PRICE_LOCAL, 0, RI_LAUNCH_HOST, 0, 1, .01},
+    {"host volume", PRICE_HOST, 0, RI_LAUNCH_HOST, 0, 1, .01},
     {0},
 };
 
 /* ---- why some of ours are other numbers ---- */
 
 #define AT_HOME "the own contribution stays at home: a hop less"
+#define HOST_HOME "what the owner's host adds goes home at once: less across, one hop more on hosts"
 #define WALKS "one visitor walks while the other is on its way"
 #define IN_STEP "receives one turn ahead keep the pairs in step, so none collide"
 #define COLLIDE "another one of those that collide at a receiver goes first"
@@ -73,11 +74,60 @@ static const struct price_reason ring_q_2x4[] = {
     {0},
 };
 static const struct price_reason two_level_kv_2x4[] = {
-    {"local", 18, AT_HOME}, {"one stream", 69.02, AT_HOME}, {0}};
-static const struct price_reason two_level_q_2x4[] = {{"local", 12, AT_HOME}, {0}};
-static const struct price_reason two_level_kv_4x8[] = {{"local", 84, AT_HOME}, {0}};
-static const struct price_reason turns_q[] = {
-    {"one stream", 175.96, AT_HOME ", and a total leaves after local hop 0"}, {0}};
+    {"host-driven, tc 0", 43.36, HOST_HOME},
+    {"host-driven, tc 1.5", 43.36, HOST_HOME},
+    {"host volume", 3, HOST_HOME},
+    {"one stream", 50.94, HOST_HOME},
+    {"lanes", 43.36, HOST_HOME},
+    {"shared NIC", 132.94, HOST_HOME},
+    {0},
+};
+static const struct price_reason two_level_q_2x4[] = {
+    {"host-driven, tc 0", 28.36, HOST_HOME},
+    {"host-driven, tc 1.5", 28.84, HOST_HOME},
+    {"host volume", 2, HOST_HOME},
+    {"one stream", 34.9, HOST_HOME},
+    {"lanes", 28.84, HOST_HOME},
+    {"shared NIC", 88.9, HOST_HOME},
+    {0},
+};
+static const struct price_reason two_level_q_2x4_chunked[] = {
+    {"host-driven, tc 0", 28.56, HOST_HOME},
+    {"host-driven, tc 1.5", 29.04, HOST_HOME},
+    {"host volume", 2, HOST_HOME},
+    {"one stream", 30.54, HOST_HOME},
+    {"lanes", 29.04, HOST_HOME},
+    {"shared NIC", 88.74, HOST_HOME},
+    {0},
+};
+static const struct price_reason two_level_kv_4x8[] = {
+    {"host-driven, tc 0", 107.24, HOST_HOME},
+    {"host-driven, tc 1.5", 108.2, HOST_HOME},
+    {"host volume", 9, HOST_HOME},
+    {"one stream", 178.22, HOST_HOME},
+    {"lanes", 109.16, HOST_HOME},
+    {"shared NIC", 726.82, HOST_HOME},
+    {0},
+};
+static const struct price_reason two_level_q_4x8[] = {
+    {"host-driven, tc 0", 68.24, HOST_HOME},
+    {"host-driven, tc 1.5", 71.12, HOST_HOME},
+    {"host volume", 6, HOST_HOME},
+    {"one stream", 120.18, HOST_HOME},
+    {"lanes", 72.08, HOST_HOME},
+    {"shared NIC", 485.82, HOST_HOME},
+    {0},
+};
+static const struct price_reason two_level_q_4x8_chunked[] = {
+    {"host-driven, tc 0", 70.26, HOST_HOME},
+    {"host-driven, tc 1.5", 74.64, HOST_HOME},
+    {"host volume", 6, HOST_HOME},
+    {"one stream", 78.33, HOST_HOME},
+    {"lanes", 76.71, HOST_HOME},
+    {"shared NIC", 509.82, HOST_HOME},
+    {0},
+};
+static const struct price_reason turns_q[] = {{"one stream", 168.84, HOST_HOME}, {0}};
 static const struct price_reason direct_2x4[] = {
     {"host-driven, tc 1.5", 7 * 10.1 + 1.5, IN_STEP},
     {"host-driven, tc 6", 7 * 10.1 + 6, IN_STEP},
@@ -121,17 +171,29 @@ static const struct price_reason uneven_ring_kv[] = {
 };
 static const struct price_reason uneven_ring_q[] = {
     {"host-driven", 8 * 10.1, AT_HOME}, {"shared NIC", 8 * 10.1, AT_HOME}, {0}};
-static const struct price_reason uneven_kv[] = {{"host-driven, tc 4", 94.42, WALKS}, {0}};
-static const struct price_reason uneven_kv_pieces[] = {{"host-driven, tc 4", 77.94, WALKS}, {0}};
-static const struct price_reason uneven_q[] = {{"host-driven, tc 4", 53.42, WALKS}, {0}};
-static const struct price_reason uneven_q_pieces[] = {{"host-driven, tc 4", 46.94, WALKS}, {0}};
+static const struct price_reason uneven_kv[] = {
+    {"host-driven, tc 0", 69.5, HOST_HOME},
+    {"host-driven, tc 4", 73.46, HOST_HOME},
+    {"shared NIC", 97.68, HOST_HOME},
+    {0},
+};
+static const struct price_reason uneven_kv_pieces[] = {
+    {"host-driven, tc 0", 55.3, HOST_HOME}, {"host-driven, tc 4", 61.3, HOST_HOME}, {0}};
+static const struct price_reason uneven_q[] = {
+    {"host-driven, tc 0", 45.5, HOST_HOME},
+    {"host-driven, tc 4", 51.46, HOST_HOME},
+    {"shared NIC", 64.68, HOST_HOME},
+    {0},
+};
+static const struct price_reason uneven_q_pieces[] = {
+    {"host-driven, tc 0", 38.3, HOST_HOME}, {"host-driven, tc 4", 44.22, HOST_HOME}, {0}};
 static const struct price_reason forward_4_3[] = {{"host-driven", 2 * 10.1 + 2 * 1.02, WALKS}, {0}};
-static const struct price_reason pieces_4_3[] = {{"host-driven", 17.9, WALKS}, {0}};
 static const struct price_reason forward_8_4[] = {{"host-driven", 2 * 10.1 + 5 * 1.02, WALKS}, {0}};
 static const struct price_reason ring_kv_4_2_1[] = {{"host-driven", 6 * 10.1 + 6 * 20.1, AT_HOME},
                                                     {0}};
-static const struct price_reason kv_4_2_1[] = {{"host-driven", 223.42, AT_HOME}, {0}};
-static const struct price_reason kv_8_1[] = {{"local", 84. / 8, AT_HOME}, {0}};
+static const struct price_reason kv_4_2_1[] = {{"host-driven", 203.32, HOST_HOME}, {0}};
+static const struct price_reason kv_8_1[] = {{"host volume", 9. / 8, HOST_HOME}, {0}};
+static const struct price_reason q_8_1[] = {{"host volume", 6, HOST_HOME}, {0}};
 
 const struct price_row price_rows[] = {
     {"2x4",
@@ -204,7 +266,7 @@ const struct price_row price_rows[] = {
      {.chunked = 1},
      all,
      {13, 3, 8, 31.7, 31.7, 59.1, 34.7, 31.7, 123.8},
-     two_level_q_2x4,
+     two_level_q_2x4_chunked,
      0},
     {"2x4",
      "direct KV-grad",
@@ -277,7 +339,7 @@ const struct price_row price_rows[] = {
      {0},
      all,
      {57, 7, 9, 73.9, 76.3, 203.1, 129.8, 76.9, 566.6},
-     NULL,
+     two_level_q_4x8,
      0},
     {"4x8",
      "two-level Q-grad chunked",
@@ -285,7 +347,7 @@ const struct price_row price_rows[] = {
      {.chunked = 1},
      all,
      {57, 7, 9, 77.4, 80.3, 203.1, 84.4, 82.9, 595.4},
-     NULL,
+     two_level_q_4x8_chunked,
      0},
     {"4x8",
      "direct KV-grad",
@@ -382,7 +444,7 @@ const struct price_row price_rows[] = {
      {.pieces = 2},
      uneven,
      {18.4, NAN, NAN},
-     pieces_4_3,
+     NULL,
      0},
     {"8+4", "ring forward", FORWARD(ring), {0}, uneven, {111.1, NAN, NAN}, NULL, 0},
     {"8+4", "two-level forward", FORWARD(two_level), {0}, uneven, {26.3, NAN, NAN}, forward_8_4, 0},
@@ -400,6 +462,6 @@ const struct price_row price_rows[] = {
      {86. / 8, 11. / 8},
      kv_8_1,
      .125},
-    {"4x8", "8:1 two-level Q-grad", Q_GRAD(two_level), {0}, bytes, {57, 7}, NULL, .125},
+    {"4x8", "8:1 two-level Q-grad", Q_GRAD(two_level), {0}, bytes, {57, 7}, q_8_1, .125},
     {0},
 };

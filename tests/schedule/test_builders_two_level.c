@@ -26,9 +26,10 @@ struct volume {
     int visitors_local, visitors_host, sums_local, sums_host;
 };
 
-/* On its host a rank passes on every visitor but those that end their walk there, the same of sums
- * but for its own part of its own block, which stays, and brings one home.  To the next host go the
- * visitors that entered here, except in the last round, and the totals of walks that end here. */
+/* On its host a rank passes on every visitor but those that end their walk there, and the same of
+ * sums: in round 0 its own stay instead, and those that end their walk there go home.  Totals of
+ * several hosts go home once more.  To the next host go the visitors that entered here, except in
+ * the last round, and the totals of walks that end here, except in the first. */
 static struct volume volume_of(const struct machine *m, int pieces, int a, int place)
 {
     struct volume v = {0};
@@ -41,8 +42,9 @@ static struct volume volume_of(const struct machine *m, int pieces, int a, int p
         v.visitors_local += visits - ending;
         v.visitors_host += j < m->hosts - 1 ? entries(m, pieces, a, j, place) : 0;
         v.sums_local += visits - ending;
-        v.sums_host += m->hosts > 1 && (j > 0 || size > 1) ? ending : 0;
+        v.sums_host += j > 0 ? ending : 0;
     }
+    v.sums_local += m->hosts > 1 && size > 1 ? pieces : 0;
     return v;
 }
 
@@ -58,13 +60,13 @@ static void counts_are(const struct scheme *scheme, const struct ri_schedule *s,
     assert_int_equal(sent_in(s, scheme->sum, RI_LANE_HOST), v.sums_host * parts);
 }
 
-/* M(G-1) hops on the host and M-1 across; the sums, with the own contribution at home, M(G-1) and
- * M, or M-1 with one rank per host, where the first round adds up nothing. */
+/* M(G-1) hops on the host and M-1 across; the sums, with what a block's owner and host add at
+ * home, M(G-1) and one from the total's end to the owner, and M-1 across. */
 static struct volume equal_volume(int hosts, int size)
 {
-    int across = hosts == 1 ? 0 : size == 1 ? hosts - 1 : hosts;
+    int home = hosts > 1 && size > 1;
 
-    return (struct volume){hosts * (size - 1), hosts - 1, hosts * (size - 1), across};
+    return (struct volume){hosts * (size - 1), hosts - 1, hosts * (size - 1) + home, hosts - 1};
 }
 
 /* Slots for sums: two made in turn, one arriving; two totals. */
