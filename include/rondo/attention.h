@@ -73,10 +73,12 @@ typedef struct rondo_attention_bwd {
     void *dq;              /* shapes of q, k, v; written, not added to */
     void *dk;
     void *dv;
+    int64_t tokens;        /* that were bound in the forward, as rondo_saved_restore says; a plan that is
+                            * bound to another length refuses.  0: not compared */
 } rondo_attention_bwd_t;
 
 #define RONDO_ATTENTION_BWD_INIT                                                                   \
-    { sizeof(rondo_attention_bwd_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(rondo_attention_bwd_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
 
 /* What a plan has done since it was made.  Bytes are counted by the transport, at completion. */
 typedef struct rondo_plan_stats {

@@ -272,6 +272,10 @@ static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, voi
     };
 
     err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
+    if (!err && tensors->tokens != 0 && tensors->tokens != plan->plan->layout.tokens)
+        err = ri_error(RONDO_ERR_ARGUMENT, "tensors.tokens is %lld, and the plan is bound to %lld: bind "
+                       "the forward's length first", (long long)tensors->tokens,
+                       (long long)plan->plan->layout.tokens);
     if (!err)
         err = ri_plan_take(plan->plan, RI_BACKWARD, &run);
     if (err)

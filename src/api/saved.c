@@ -12,6 +12,7 @@ struct rondo_saved {
     const void *q, *k, *v; /* the caller's */
     void *o;               /* ours, as lse; NULL without tokens */
     float *lse;
+    int64_t tokens;        /* bound when it was made */
 };
 
 static int check_inputs(const rondo_attention_fwd_t *tensors, int64_t tokens)
@@ -76,6 +77,7 @@ rondo_status_t rondo_saved_create(rondo_plan_t plan, rondo_attention_fwd_t *tens
     saved->q = tensors->q;
     saved->k = tensors->k;
     saved->v = tensors->v;
+    saved->tokens = plan->plan->layout.tokens;
     tensors->o = saved->o;
     tensors->lse = saved->lse;
     *saved_p = saved;
@@ -96,6 +98,7 @@ rondo_status_t rondo_saved_restore(rondo_saved_t saved, rondo_attention_bwd_t *t
     tensors->v = saved->v;
     tensors->o = saved->o;
     tensors->lse = saved->lse;
+    tensors->tokens = saved->tokens;
     return 0;
 }
 

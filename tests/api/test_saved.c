@@ -92,6 +92,10 @@ static int saved_body(int rank, int ranks, void *arg)
                   "o or lse of %lld tokens", (long long)s.n);
     bad += expect(same(rondo_saved_o(saved), plain.o, rows * p->v_dim) &&
                       same(rondo_saved_lse(saved), plain.lse, rows), "o or lse have other bits");
+    bad += expect(!rondo_plan_bind(plan, 1, NULL, 0), "bind: %s", rondo_last_error());
+    bad += expect_error(backward_saved(plan, &s, saved), RONDO_ERR_ARGUMENT, "bound to 1: bind", "tensors.tokens is",
+                        "backward of another length");
+    bad += expect(!rondo_plan_bind(plan, p->tokens, NULL, 0), "bind: %s", rondo_last_error());
     bad += expect(!backward_saved(plan, &s, saved), "backward: %s", rondo_last_error());
     rondo_plan_destroy(plan); /* the handle does not need it */
     bad += expect(same(s.dq, plain.dq, rows * p->qk_dim) && (s.n == 0 || shard_backward_error(&s, p) <= SHARD_BAR),
