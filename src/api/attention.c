@@ -11,7 +11,6 @@
 #include "api/request.h"
 #include "api/verify.h"
 #include "api/wish.h"
-#include "base/analyzer.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -33,42 +32,59 @@ static int prepare_pool(rondo_comm_t comm)
     return comm->pool ? 0 : ri_pool_create(&comm->pool);
 }
 
-/* Plans share the pool, so its growth is a turn of its own. */
-static int create_locked(struct rondo_plan *plan, const struct rondo_layout *layout, const struct ri_wish *wish)
+/* The comm is entered. */
+static void destroy_locked(struct rondo_plan *plan)
+{
+    for (int i = 0; plan->plan && i < plan->plan->max_in_flight; i++)
+        ri_request_cancel(&plan->requests[i]);
+    ri_plan_destroy(plan->plan);
+    free(plan->requests);
+    free(plan);
+}
+
+static int fill(struct rondo_plan *plan, rondo_comm_t comm, const struct rondo_layout *layout,
+                const struct ri_wish *wish)
 {
     struct ri_plan_params params;
-    int err = prepare_pool(plan->comm);
+    int err;
 
+    plan->comm = comm;
+    plan->requests = calloc((size_t)wish->max_in_flight, sizeof(*plan->requests));
+    if (!plan->requests)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
+    err = prepare_pool(comm);
     if (err)
         return err;
-    params = params_of(plan->comm, layout, wish, plan->comm->pool);
-    params.number = plan->comm->next_plan;
+    params = params_of(comm, layout, wish, comm->pool);
+    params.number = comm->next_plan;
     return ri_plan_create(&params, &plan->plan);
 }
 
-/* A plan that another thread does not let go of is kept on purpose, and that is said. */
-RI_ANALYZER_IGNORE("-Wanalyzer-malloc-leak")
-static int create(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
-                  struct rondo_plan **plan_p)
+/* Plans share the pool, so its growth is a turn of its own. */
+static int create_locked(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
+                         struct rondo_plan **plan_p)
 {
     struct rondo_plan *plan = calloc(1, sizeof(*plan));
     int err;
 
     if (!plan)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
-    plan->comm = comm;
-    plan->requests = calloc((size_t)wish->max_in_flight, sizeof(*plan->requests));
-    err = plan->requests ? ri_comm_enter(comm) : ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
-    if (!err)
-        err = ri_comm_leave(comm, create_locked(plan, layout, wish));
+    err = fill(plan, comm, layout, wish);
     if (err) {
-        rondo_plan_destroy(plan);
+        destroy_locked(plan);
         return err;
     }
     *plan_p = plan;
     return 0;
 }
-RI_ANALYZER_RESUME
+
+static int create(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
+                  struct rondo_plan **plan_p)
+{
+    int err = ri_comm_enter(comm);
+
+    return err ? err : ri_comm_leave(comm, create_locked(comm, layout, wish, plan_p));
+}
 
 /* All ranks have theirs. */
 static int admit(struct rondo_plan *plan)
@@ -131,11 +147,7 @@ void rondo_plan_destroy(rondo_plan_t plan)
         ri_log(RI_LOG_ERROR, "plan", "a plan is not destroyed: %s", rondo_last_error());
         return;
     }
-    for (int i = 0; plan->plan && i < plan->plan->max_in_flight; i++)
-        ri_request_cancel(&plan->requests[i]);
-    ri_plan_destroy(plan->plan);
-    free(plan->requests);
-    free(plan);
+    destroy_locked(plan);
     ri_comm_leave(comm, 0);
 }
 

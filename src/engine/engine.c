@@ -46,7 +46,8 @@ static void *array(size_t count, size_t bytes, int *missing)
 {
     void *memory = calloc(count + 1, bytes); /* never 0 bytes */
 
-    *missing |= !memory;
+    if (!memory)
+        *missing = 1;
     return memory;
 }
 
