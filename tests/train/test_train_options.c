@@ -70,7 +70,7 @@ static void refusals_name_option_and_value(void **state)
         { "--seconds inf", "--seconds inf", "number" },
         { "--layout ring", "--layout ring", "contiguous|zigzag|striped" },
         { "--layout zig", "--layout zig", "contiguous|zigzag|striped" },
-        { "--schedule tree", "--schedule tree", "ring|two-level|auto" },
+        { "--schedule tree", "--schedule tree", "ring|two-level|direct|auto" },
         { "--backward kv", "--backward kv", "kv-grad|q-grad|auto" },
         { "--q-heads 6 --kv-heads 4", "--kv-heads 4", "--q-heads 6" },
         { "--head-dim 33", "--head-dim 33", "odd" },
