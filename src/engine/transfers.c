@@ -26,13 +26,38 @@ static int post_step(struct ri_engine *engine, uint32_t step)
     return 0;
 }
 
-/* Sends leave each lane in the order of turns; a receive is posted as soon as its memory is free, up
- * to one turn ahead of the first turn of its lane that is not complete: a slow lane holds back no
- * other. */
+/* What holds back the sends of a lane. */
+struct hold {
+    const struct ri_step *first; /* that is not ready; NULL: none */
+    int closed;                  /* for the rest of the lane */
+};
+
+static int are_together(const struct ri_schedule *s, const struct ri_step *a,
+                        const struct ri_step *b)
+{
+    return a->turn == b->turn &&
+           s->slots[ri_step_moved(a)->slot].bundle == s->slots[ri_step_moved(b)->slot].bundle;
+}
+
+/* Asked of all sends of the lane in turn order that have not been posted. */
+static int may_leave(const struct ri_schedule *s, const struct ri_step *send, int ready,
+                     struct hold *hold)
+{
+    if (hold->first && !are_together(s, hold->first, send))
+        hold->closed = 1;
+    if (!ready && !hold->first)
+        hold->first = send;
+    return ready && !hold->closed;
+}
+
+/* Sends leave each lane in the order of turns, and in program order in one turn, but that those of
+ * one bundle do not wait for each other: blocks that walk together arrive in any order.  A receive
+ * is posted as soon as its memory is free, up to one turn ahead of the first turn of its lane that
+ * is not complete: a slow lane holds back no other. */
 int ri_engine_post(struct ri_engine *engine, int *acted)
 {
     const struct ri_schedule *s = engine->schedule;
-    int lane_held[RI_LANES] = { 0 };
+    struct hold holds[RI_LANES] = { { NULL, 0 } };
     int32_t horizon[RI_LANES] = { -1, -1 };
     uint32_t past = 0; /* bit l: lane l is behind its horizon */
 
@@ -42,7 +67,7 @@ int ri_engine_post(struct ri_engine *engine, int *acted)
     for (uint32_t i = engine->first_transfer; i < engine->transfer_count && past != engine->lanes; i++) {
         uint32_t step = engine->transfers[i];
         const struct ri_step *t = &s->steps[step];
-        int err;
+        int ready = engine->unmet[step] == 0, err;
 
         if (engine->state[step] == RI_STEP_DONE)
             continue;
@@ -52,11 +77,8 @@ int ri_engine_post(struct ri_engine *engine, int *acted)
             past |= 1u << t->lane;
         if (engine->state[step] != RI_STEP_WAITING || t->turn > horizon[t->lane])
             continue;
-        if (engine->unmet[step] > 0 || (t->op == RI_SEND && lane_held[t->lane])) {
-            if (t->op == RI_SEND)
-                lane_held[t->lane] = 1;
+        if (t->op == RI_SEND ? !may_leave(s, t, ready, &holds[t->lane]) : !ready)
             continue;
-        }
         err = post_step(engine, step);
         if (err)
             return err;

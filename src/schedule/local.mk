@@ -14,6 +14,7 @@ librondo_core_la_SOURCES += src/schedule/bind.c
 librondo_core_la_SOURCES += src/schedule/text.c
 librondo_core_la_SOURCES += src/schedule/parse.c src/schedule/parse_step.c src/schedule/parse.h
 librondo_core_la_SOURCES += src/schedule/simulate.c src/schedule/simulate_setup.c
+librondo_core_la_SOURCES += src/schedule/simulate_events.c
 librondo_core_la_SOURCES += src/schedule/simulate.h src/schedule/simulate_run.h
 librondo_core_la_SOURCES += src/schedule/candidates.c src/schedule/candidates.h
 librondo_core_la_SOURCES += src/schedule/timeline.c src/schedule/timeline_svg.c

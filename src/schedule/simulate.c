@@ -9,44 +9,6 @@
 #include "schedule/internal.h"
 #include "schedule/simulate_run.h"
 
-/* ---- the heap of events ---- */
-
-static int before(const struct ri_sim_event *a, const struct ri_sim_event *b)
-{
-    return a->time < b->time || (a->time == b->time && a->order < b->order);
-}
-
-static void push(struct ri_sim *sim, double time, uint32_t what)
-{
-    struct ri_sim_event event = {time, sim->event_count++, what};
-    uint32_t at = sim->events++;
-
-    while (at > 0 && before(&event, &sim->event[(at - 1) / 2])) {
-        sim->event[at] = sim->event[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    sim->event[at] = event;
-}
-
-static uint32_t pop(struct ri_sim *sim)
-{
-    struct ri_sim_event last = sim->event[--sim->events];
-    uint32_t what = sim->event[0].what, at = 0;
-
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-
-        if (child + 1 < sim->events && before(&sim->event[child + 1], &sim->event[child]))
-            child++;
-        if (child >= sim->events || !before(&sim->event[child], &last))
-            break;
-        sim->event[at] = sim->event[child];
-        at = child;
-    }
-    sim->event[at] = last;
-    return what;
-}
-
 /* ---- opening messages ---- */
 
 static void touch_link(struct ri_sim *sim, uint32_t link)
@@ -104,39 +66,58 @@ static void open_group(struct ri_sim *sim, int rank, struct ri_sim_stream *strea
             open_end(sim, sim->order[sim->base[rank] + at]);
 }
 
-/* The group that begins with the next transfer of the stream: all of its turn, or it alone. */
+static int bundle_of(const struct ri_sim *sim, int rank, uint32_t step)
+{
+    return sim->schedules[rank]->slots[ri_step_moved(ri_sim_step(sim, rank, step))->slot].bundle;
+}
+
+/* Do two transfers of a stream share a group?  The engine posts sends of one turn and bundle as
+ * each becomes ready: blocks that walk together do not wait for each other. */
+static int are_together(const struct ri_sim *sim, int rank, const struct ri_sim_stream *stream,
+                        uint32_t a, uint32_t b)
+{
+    return ri_sim_step(sim, rank, a)->turn == ri_sim_step(sim, rank, b)->turn &&
+           (stream->at_once || bundle_of(sim, rank, a) == bundle_of(sim, rank, b));
+}
+
+static void join_group(struct ri_sim *sim, struct ri_sim_stream *stream, uint32_t step)
+{
+    stream->left++;
+    if (sim->unmet[step] > 0)
+        stream->waiting++;
+    else if (!stream->at_once)
+        open_end(sim, step);
+}
+
+/* The group that begins with the next transfer of the stream. */
 static void find_group(struct ri_sim *sim, int rank, struct ri_sim_stream *stream)
 {
     const uint32_t *order = sim->order + sim->base[rank];
     uint32_t at = stream->end, count = sim->rank[rank].transfers;
-    int32_t turn;
 
     while (at < count && !in_stream(sim, rank, stream, at))
         at++;
     stream->first = stream->end = at;
     stream->left = stream->waiting = 0;
-    if (at == count)
-        return;
-    turn = ri_sim_step(sim, rank, order[at])->turn;
-    for (; at < count && ri_sim_step(sim, rank, order[at])->turn == turn; at++) {
-        stream->end = at + 1;
+    for (; at < count; at++) {
         if (!in_stream(sim, rank, stream, at))
             continue;
-        stream->left++;
-        stream->waiting += sim->unmet[order[at]] > 0;
-        if (!stream->whole_turns)
-            break;
+        if (!are_together(sim, rank, stream, order[stream->first], order[at]))
+            return;
+        stream->end = at + 1;
+        join_group(sim, stream, order[at]);
     }
 }
 
-/* Opens the group if all of it is ready.  The engine posts its sends without waiting for those
- * before, so they are groups of one, each done when it is open. */
+/* A group that starts at once is opened when all of it is ready, and the next one comes when it is
+ * complete.  The engine posts each send when it is ready, and waits for none to arrive. */
 static void try_group(struct ri_sim *sim, int rank, struct ri_sim_stream *stream)
 {
     while (stream->left && !stream->waiting) {
-        open_group(sim, rank, stream);
-        if (stream->whole_turns)
+        if (stream->at_once) {
+            open_group(sim, rank, stream);
             return;
+        }
         find_group(sim, rank, stream);
     }
 }
@@ -152,18 +133,15 @@ static struct ri_sim_stream *stream_of(struct ri_sim *sim, int rank, const struc
     return &sim->rank[rank].stream[sim->streams == 1 ? 0 : step->lane];
 }
 
-/* Is the step, whose place in order[] we do not know, of the current group? */
 static int in_group(const struct ri_sim *sim, int rank, const struct ri_sim_stream *stream,
                     uint32_t step)
 {
     const uint32_t *order = sim->order + sim->base[rank];
-    const struct ri_step *first;
+    uint32_t at = stream->first;
 
-    if (stream->first == stream->end)
-        return 0;
-    first = ri_sim_step(sim, rank, order[stream->first]);
-    return stream->whole_turns ? ri_sim_step(sim, rank, step)->turn == first->turn
-                               : order[stream->first] == step;
+    while (at < stream->end && order[at] != step)
+        at++;
+    return at < stream->end;
 }
 
 /* ---- receives of the engine ---- */
@@ -214,8 +192,11 @@ static void transfer_ready(struct ri_sim *sim, int rank, uint32_t step)
     if (!(stream->ops >> it->op & 1)) {
         if (is_admitted(sim, rank, it))
             open_end(sim, step);
-    } else if (in_group(sim, rank, stream, step) && --stream->waiting == 0) {
-        try_group(sim, rank, stream);
+    } else if (in_group(sim, rank, stream, step)) {
+        if (!stream->at_once)
+            open_end(sim, step);
+        if (--stream->waiting == 0)
+            try_group(sim, rank, stream);
     }
 }
 
@@ -249,7 +230,7 @@ static void finish_end(struct ri_sim *sim, int rank, uint32_t number)
     const struct ri_step *step = ri_sim_step(sim, rank, number);
     struct ri_sim_stream *stream = stream_of(sim, rank, step);
 
-    if (stream->whole_turns) {
+    if (stream->at_once) {
         if (--stream->left == 0)
             finish_group(sim, rank, stream);
     } else {
@@ -317,7 +298,7 @@ static void start_message(struct ri_sim *sim, uint32_t m)
         sim->link[message->link[end]].busy = 1;
         record(sim, message->rank[end], row + end, message->step[end], message->seconds);
     }
-    push(sim, sim->now + message->seconds, m);
+    ri_sim_push(sim, sim->now + message->seconds, m);
 }
 
 /* Starts the first message of the queue whose other link is idle too; forgets those that have
@@ -410,7 +391,7 @@ static void serve_rank(struct ri_sim *sim, int r)
         out->compute_seconds += seconds;
     out->exposed_seconds -= seconds; /* what is left of the rank's time at the end */
     record(sim, r, RI_ROW_WORK, work, seconds);
-    push(sim, sim->now + seconds, sim->messages + work);
+    ri_sim_push(sim, sim->now + seconds, sim->messages + work);
 }
 
 static void start_all(struct ri_sim *sim)
@@ -454,7 +435,7 @@ static int run(struct ri_sim *sim)
     while (sim->events > 0) {
         sim->now = sim->event[0].time;
         while (sim->events > 0 && sim->event[0].time == sim->now)
-            finish(sim, pop(sim));
+            finish(sim, ri_sim_pop(sim));
         start_all(sim);
     }
     for (int r = 0; r < sim->ranks; r++) {

@@ -18,7 +18,8 @@ struct ri_link_cost {
 /* How messages are launched. */
 enum ri_launch {
     RI_LAUNCH_HOST,  /* by the engine: a send when all before it on its lane, in turn order, have
-                      * been posted; a receive one turn ahead, when its memory is free */
+                      * been posted, but for those of its turn and bundle; a receive one turn
+                      * ahead, when its memory is free */
     RI_LAUNCH_ONE,   /* one stream: all transfers of a turn are one group, one group at a time;
                       * what a group brings is seen when all of it is there */
     RI_LAUNCH_LANES, /* a stream per lane */

@@ -26,13 +26,13 @@ struct ri_sim_link {
     uint8_t busy, dirty;
 };
 
-/* A stream launches groups of transfers one after the other; order[first .. end) is the current
- * one. */
+/* A stream launches groups of transfers of one turn, one after the other; order[first .. end) is
+ * the current one. */
 struct ri_sim_stream {
     uint32_t first, end;
     uint32_t waiting, left; /* of the group: steps with unmet dependencies; messages that move */
     uint8_t lanes, ops;     /* bits: what it launches */
-    uint8_t whole_turns;    /* a group is a turn, else one transfer */
+    uint8_t at_once;        /* all of a group starts together, else each when it is ready */
 };
 
 /* Receives of a lane that may be posted; both are counted in order[]. */
@@ -88,5 +88,9 @@ void ri_sim_release(struct ri_sim *sim);
 double ri_sim_units(const struct ri_sim *sim, int rank, const struct ri_operand *operand);
 /* simulate_setup.c: memory and volumes, which need no run. */
 int ri_sim_measure(struct ri_sim *sim);
+
+/* simulate_events.c: what ends at `time`; the next one, which there must be, taken out. */
+void ri_sim_push(struct ri_sim *sim, double time, uint32_t what);
+uint32_t ri_sim_pop(struct ri_sim *sim);
 
 #endif

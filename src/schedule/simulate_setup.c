@@ -267,7 +267,7 @@ static void make_streams(struct ri_sim *sim)
             sim->rank[r].stream[i] =
                 (struct ri_sim_stream){.lanes = (uint8_t)(together ? ~0 : 1 << i),
                                        .ops = host ? SENDS : SENDS | RECVS,
-                                       .whole_turns = (uint8_t)!host};
+                                       .at_once = (uint8_t)!host};
     for (uint32_t i = 0; i < sim->links; i++)
         sim->link[i].first = sim->link[i].last = RI_SIM_NONE;
 }

@@ -374,6 +374,42 @@ static void a_waiting_compute_is_passed_a_waiting_merge_is_not(void **state)
     (void)state;
 }
 
+/* Two sends after a receive that has to come: the first passes on what comes, the second what is
+ * there. */
+static int build_two_sends(struct ri_schedule **schedule, const struct ri_build *build)
+{
+    int32_t q, k, far;
+    int rank = build->rank, peer = 1 - rank;
+    int other_bundle = build->root == 1, later = build->root == 2;
+    int err = ri_schedule_begin(schedule, "two sends", rank, build->ranks, build->host);
+
+    if (err)
+        return err;
+    q = ri_schedule_slot(*schedule, RI_Q, RI_IN, 1);
+    k = ri_schedule_slot(*schedule, RI_K, RI_IN, 1);
+    far = ri_schedule_slot(*schedule, RI_K, RI_VIEW, 1);
+    ri_schedule_recv(*schedule, ri_operand(*schedule, far, peer), peer, 0);
+    ri_schedule_send(*schedule, ri_operand(*schedule, far, peer), peer, 1);
+    ri_schedule_send(*schedule, ri_operand(*schedule, other_bundle ? q : k, rank), peer, 1 + later);
+    return ri_schedule_end(schedule);
+}
+
+static void sends_of_one_turn_and_bundle_do_not_wait_for_each_other(void **state)
+{
+    for (int variant = 0; variant < 3; variant++) { /* the same, another bundle, another turn */
+        int idle;
+
+        open_all(ranks, 2, build_two_sends, variant, 0);
+        assert_int_equal(ri_engine_start(ranks[0].engine, &ranks[0].program), 0);
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(ri_engine_progress(ranks[0].engine, &idle), 0);
+        assert_int_equal(ranks[0].xfers[1].state, RI_XFER_IDLE);
+        assert_int_equal(ranks[0].xfers[2].state, variant == 0 ? RI_XFER_POSTED : RI_XFER_IDLE);
+        close_all(ranks, 2);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +422,7 @@ int main(void)
         cmocka_unit_test(a_second_start_is_refused),
         cmocka_unit_test(where_names_the_step_that_waits_and_its_peer),
         cmocka_unit_test(a_waiting_compute_is_passed_a_waiting_merge_is_not),
+        cmocka_unit_test(sends_of_one_turn_and_bundle_do_not_wait_for_each_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

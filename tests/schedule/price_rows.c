@@ -188,6 +188,7 @@ static const struct price_reason uneven_q[] = {
 static const struct price_reason uneven_q_pieces[] = {
     {"host-driven, tc 0", 38.3, HOST_HOME}, {"host-driven, tc 4", 44.22, HOST_HOME}, {0}};
 static const struct price_reason forward_4_3[] = {{"host-driven", 2 * 10.1 + 2 * 1.02, WALKS}, {0}};
+static const struct price_reason pieces_4_3[] = {{"host-driven", 17.38, WALKS}, {0}};
 static const struct price_reason forward_8_4[] = {{"host-driven", 2 * 10.1 + 5 * 1.02, WALKS}, {0}};
 static const struct price_reason ring_kv_4_2_1[] = {{"host-driven", 6 * 10.1 + 6 * 20.1, AT_HOME},
                                                     {0}};
@@ -444,7 +445,7 @@ const struct price_row price_rows[] = {
      {.pieces = 2},
      uneven,
      {18.4, NAN, NAN},
-     NULL,
+     pieces_4_3,
      0},
     {"8+4", "ring forward", FORWARD(ring), {0}, uneven, {111.1, NAN, NAN}, NULL, 0},
     {"8+4", "two-level forward", FORWARD(two_level), {0}, uneven, {26.3, NAN, NAN}, forward_8_4, 0},

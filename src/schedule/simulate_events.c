@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The events that a simulation waits for: a heap, those of one time in order of their coming. */
+#include "schedule/simulate_run.h"
+
+static int before(const struct ri_sim_event *a, const struct ri_sim_event *b)
+{
+    return a->time < b->time || (a->time == b->time && a->order < b->order);
+}
+
+void ri_sim_push(struct ri_sim *sim, double time, uint32_t what)
+{
+    struct ri_sim_event event = {time, sim->event_count++, what};
+    uint32_t at = sim->events++;
+
+    while (at > 0 && before(&event, &sim->event[(at - 1) / 2])) {
+        sim->event[at] = sim->event[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    sim->event[at] = event;
+}
+
+uint32_t ri_sim_pop(struct ri_sim *sim)
+{
+    struct ri_sim_event last = sim->event[--sim->events];
+    uint32_t what = sim->event[0].what, at = 0;
+
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+
+        if (child + 1 < sim->events && before(&sim->event[child + 1], &sim->event[child]))
+            child++;
+        if (child >= sim->events || !before(&sim->event[child], &last))
+            break;
+        sim->event[at] = sim->event[child];
+        at = child;
+    }
+    sim->event[at] = last;
+    return what;
+}
