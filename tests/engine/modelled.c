@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine takes as long as the simulator says.  Prints TAP: results, bytes, and that no run is faster
- * than it can be, which holds on a busy machine too.  --table: simulated and measured times, and their
- * difference; one over 5 % is a failure. */
+/* The engine takes as long as the simulator says.  Prints TAP: results, bytes, and that no run is
+ * faster than it can be, which holds on a busy machine too.  --table: simulated and measured times,
+ * and their difference; one over 5 % is a failure. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "tests/schedule/machine.h"
 #include "tests/schedule/prices.h"
 
-/* Bytes of what weighs 1 in the published tables: an eighth of it is still cut into 2, 3, 5 and 7. */
+/* Bytes of what weighs 1 in the published tables: its eighth is still cut into 2, 3, 5 and 7. */
 enum { UNIT_BYTES = 13440, MAX_RUNS = 3 };
 
 static const double bar = .05, repeat_over = .025; /* of the simulated time */
@@ -23,7 +23,8 @@ struct shape {
     int hosts, size[4];
 };
 
-static const struct shape shapes[] = {{"2x4", 2, {4, 4}}, {"4x8", 4, {8, 8, 8, 8}}, {"3+2", 2, {3, 2}}};
+static const struct shape shapes[] = {
+    {"2x4", 2, {4, 4}}, {"4x8", 4, {8, 8, 8, 8}}, {"3+2", 2, {3, 2}}};
 enum { SHAPES = sizeof(shapes) / sizeof(*shapes) };
 
 struct pass {
@@ -59,7 +60,8 @@ struct line {
     const struct shape *shape;
     const struct pass *pass;
     const struct scheme *scheme;
-    double key_share, compute; /* K and DK against plain heads; a pair of blocks, in units of time */
+    double key_share,
+        compute; /* K and DK against plain heads; a pair of blocks, in units of time */
     int shared_nic;
     char name[96];
 };
@@ -104,7 +106,8 @@ static void release_all(int ranks)
         ri_schedule_destroy(schedules[r]);
 }
 
-/* The machine of the tables, with bytes for its units of content and `unit` seconds for that of time. */
+/* The machine of the tables, with bytes for its units of content and `unit` seconds for that of
+ * time. */
 static struct ri_cost cost_of(const struct line *line, double unit)
 {
     struct ri_cost cost = line->pass->backward ? table_cost_backward(line->compute * unit)
@@ -212,10 +215,11 @@ static void show(const struct line *line, double unit, double simulated, double 
 
     if (!isnan(theirs))
         snprintf(text, sizeof(text), "%.1f", theirs);
-    printf("%-5s %-20s %-8s %5s %4.1f %6s %7.1f %10.2f %9.2f %+6.1f %% %4d %9s\n", line->shape->name,
-           line->scheme->name, line->pass->name, line->key_share < 1 ? "8:1" : "1:1", line->compute,
-           line->shared_nic ? "shared" : "own", unit * 1e3, simulated / unit, measured / unit,
-           (measured / simulated - 1) * 100, runs, text);
+    printf("%-5s %-20s %-8s %5s %4.1f %6s %7.1f %10.2f %9.2f %+6.1f %% %4d %9s\n",
+           line->shape->name, line->scheme->name, line->pass->name,
+           line->key_share < 1 ? "8:1" : "1:1", line->compute, line->shared_nic ? "shared" : "own",
+           unit * 1e3, simulated / unit, measured / unit, (measured / simulated - 1) * 100, runs,
+           text);
     fflush(stdout);
 }
 
@@ -226,7 +230,8 @@ static int judge(const struct line *line, const struct ri_simulation *simulation
     int good = ratio >= 1 - bar && (!options.table || ratio <= 1 + bar);
 
     if (!good)
-        printf("# %s: %.4f s measured, %.4f s simulated\n", line->name, measured, simulation->seconds);
+        printf("# %s: %.4f s measured, %.4f s simulated\n", line->name, measured,
+               simulation->seconds);
     for (int lane = 0; lane < RI_LANES; lane++)
         if ((double)result->sent_bytes[lane] != simulation->sent[lane]) {
             printf("# %s: %llu bytes on lane %s, not %.0f\n", line->name,
@@ -242,8 +247,8 @@ static int judge(const struct line *line, const struct ri_simulation *simulation
 static void name_line(struct line *line)
 {
     snprintf(line->name, sizeof(line->name), "%s %s %s %s tc %.1f %s NIC", line->shape->name,
-             line->scheme->name, line->pass->name, line->key_share < 1 ? "8:1" : "1:1", line->compute,
-             line->shared_nic ? "shared" : "own");
+             line->scheme->name, line->pass->name, line->key_share < 1 ? "8:1" : "1:1",
+             line->compute, line->shared_nic ? "shared" : "own");
 }
 
 static void try_line(struct line *line)
@@ -261,8 +266,11 @@ static void try_line(struct line *line)
     unit = choose_unit(line, ranks);
     cost = cost_of(line, unit);
     simulate(line, ranks, &cost, &simulation);
-    measured = measure(&(struct modelled){.schedules = schedules, .ranks = ranks, .cost = &cost,
-                                          .backward = line->pass->backward, .trace = options.trace},
+    measured = measure(&(struct modelled){.schedules = schedules,
+                                          .ranks = ranks,
+                                          .cost = &cost,
+                                          .backward = line->pass->backward,
+                                          .trace = options.trace},
                        simulation.seconds, &runs, &result);
     if (options.table)
         show(line, unit, simulation.seconds, measured, runs);
@@ -299,13 +307,17 @@ static void try_table(void)
         for (int pass = 0; pass < PASSES; pass++)
             for (int scheme = 0; scheme < SCHEMES; scheme++)
                 if (!is_idle_slot(&shapes[shape], scheme))
-                    try_costs((struct line){.shape = &shapes[shape], .pass = &passes[pass],
+                    try_costs((struct line){.shape = &shapes[shape],
+                                            .pass = &passes[pass],
                                             .scheme = &schemes[scheme]});
     for (int shape = 0; shape < SHAPES; shape++)
         for (int scheme = 0; scheme < SCHEMES; scheme++)
             if (!is_idle_slot(&shapes[shape], scheme))
-                try_line(&(struct line){.shape = &shapes[shape], .pass = &passes[0],
-                                        .scheme = &schemes[scheme], .key_share = 1, .compute = 1.5,
+                try_line(&(struct line){.shape = &shapes[shape],
+                                        .pass = &passes[0],
+                                        .scheme = &schemes[scheme],
+                                        .key_share = 1,
+                                        .compute = 1.5,
                                         .shared_nic = 1});
 }
 
@@ -314,8 +326,11 @@ static void try_few(void)
     for (int pass = 0; pass < PASSES; pass++)
         for (int scheme = 0; scheme < SCHEMES; scheme++)
             if (!is_idle_slot(&shapes[0], scheme))
-                try_line(&(struct line){.shape = &shapes[0], .pass = &passes[pass],
-                                        .scheme = &schemes[scheme], .key_share = 1, .compute = 1.5});
+                try_line(&(struct line){.shape = &shapes[0],
+                                        .pass = &passes[pass],
+                                        .scheme = &schemes[scheme],
+                                        .key_share = 1,
+                                        .compute = 1.5});
 }
 
 static void show_load(void)
@@ -350,8 +365,8 @@ int main(int argc, char **argv)
         return lines_wrong > 0;
     }
     show_load();
-    printf("%-5s %-20s %-8s %5s %4s %6s %7s %10s %9s %8s %4s %9s\n", "shape", "schedule", "pass", "heads",
-           "tc", "NIC", "unit ms", "simulated", "measured", "", "runs", "published");
+    printf("%-5s %-20s %-8s %5s %4s %6s %7s %10s %9s %8s %4s %9s\n", "shape", "schedule", "pass",
+           "heads", "tc", "NIC", "unit ms", "simulated", "measured", "", "runs", "published");
     try_table();
     printf("%d lines, %d wrong\n", lines_seen, lines_wrong);
     show_load();

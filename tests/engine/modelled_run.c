@@ -37,6 +37,7 @@ struct rank {
 struct run {
     const struct modelled *modelled;
     struct ri_config config;
+    pthread_barrier_t gate;
     int64_t start_ns;
     struct rank ranks[MODELLED_RANKS];
 };
@@ -176,7 +177,7 @@ static double kernel_seconds(const struct rank *r, const struct ri_step *step)
            step->from[1].parts / parts;
 }
 
-/* Piece ends are fixed when the kernel starts, as on a device: late pieces do not delay later ones. */
+/* Ends of pieces are fixed when the kernel starts, as on a device: a late one delays no other. */
 static int run_piece(void *owner, uint32_t index, uint32_t piece)
 {
     struct rank *r = owner;
@@ -201,8 +202,10 @@ static int run_piece(void *owner, uint32_t index, uint32_t piece)
 static void open_transport(struct run *run, struct rank *r, const uint8_t *token,
                            const void **address, size_t *bytes)
 {
-    struct ri_transport_params params = {.rank = r->rank, .ranks = run->modelled->ranks,
-                                         .token = token, .host = r->schedule->host,
+    struct ri_transport_params params = {.rank = r->rank,
+                                         .ranks = run->modelled->ranks,
+                                         .token = token,
+                                         .host = r->schedule->host,
                                          .config = &run->config};
 
     if (ri_transport_self.open(&params, &r->transport, address, bytes))
@@ -220,8 +223,13 @@ static struct ri_xfer message_of(const struct rank *r, const struct ri_step *ste
 
     if (what->blocks != 1 || what->first_part % room + what->parts > room)
         give_up(r, "a message is not one run of bytes");
-    return (struct ri_xfer){.tag = tag, .peer = step->peer, .send = step->op == RI_SEND,
-                            .lane = step->lane, .rows = 1, .row_bytes = bytes, .row_stride = bytes,
+    return (struct ri_xfer){.tag = tag,
+                            .peer = step->peer,
+                            .send = step->op == RI_SEND,
+                            .lane = step->lane,
+                            .rows = 1,
+                            .row_bytes = bytes,
+                            .row_stride = bytes,
                             .base = (char *)place(r, what, 0)};
 }
 
@@ -229,7 +237,8 @@ static uint32_t piece_count(const struct rank *r, const struct ri_step *step)
 {
     if (ri_step_moves(step))
         return 0;
-    return step->op == RI_COMPUTE ? 1 + (uint32_t)(kernel_seconds(r, step) * 1e9 / (double)piece_ns) : 1;
+    return step->op == RI_COMPUTE ? 1 + (uint32_t)(kernel_seconds(r, step) * 1e9 / (double)piece_ns)
+                                  : 1;
 }
 
 static void make_slots(struct rank *r)
@@ -264,9 +273,13 @@ static void make_program(struct rank *r)
             r->xfers[i] = message_of(r, step, tags[step->op == RI_SEND][step->peer]++);
     }
     r->first_xfer[s->step_count] = s->step_count;
-    r->program = (struct ri_program){.schedule = s, .transport = r->transport, .xfers = r->xfers,
-                                     .first_xfer = r->first_xfer, .pieces = r->pieces,
-                                     .run = run_piece, .owner = r};
+    r->program = (struct ri_program){.schedule = s,
+                                     .transport = r->transport,
+                                     .xfers = r->xfers,
+                                     .first_xfer = r->first_xfer,
+                                     .pieces = r->pieces,
+                                     .run = run_piece,
+                                     .owner = r};
     if (ri_engine_create(s, &r->engine))
         give_up(r, rondo_last_error());
 }
@@ -338,11 +351,10 @@ static void *run_rank(void *arg)
 {
     struct rank *r = arg;
     char where[160];
-    int idle, peer, state;
+    int idle, peer, state = 0;
 
     prctl(PR_SET_TIMERSLACK, 1UL); /* a sleep ends 50 us late otherwise */
-    sleep_until(r->run->start_ns);
-    state = ri_engine_start(r->engine, &r->program);
+    pthread_barrier_wait(&r->run->gate);
     while (state == 0) {
         state = ri_engine_progress(r->engine, &idle);
         if (state == 0 && idle)
@@ -372,19 +384,31 @@ static void look_at(const struct rank *r, struct modelled_result *result)
     result->wrong_ranks += !right;
 }
 
+/* All post their first messages before any goes on, in order of ranks: of two that want one link at
+ * once the same goes first as in a simulation. */
+static void start_all(struct run *run)
+{
+    run->start_ns = ri_now_ns();
+    for (int i = 0; i < run->modelled->ranks; i++)
+        if (ri_engine_start(run->ranks[i].engine, &run->ranks[i].program))
+            give_up(&run->ranks[i], rondo_last_error());
+    pthread_barrier_wait(&run->gate);
+}
+
 void modelled_run(const struct modelled *modelled, struct modelled_result *result)
 {
-    static const int64_t gathering_ns = 30000000; /* until all threads are there */
     struct run *run = make_run(modelled);
 
     *result = (struct modelled_result){0};
-    run->start_ns = ri_now_ns() + gathering_ns;
+    pthread_barrier_init(&run->gate, NULL, (unsigned)modelled->ranks + 1);
     for (int i = 0; i < modelled->ranks; i++)
         if (pthread_create(&run->ranks[i].thread, NULL, run_rank, &run->ranks[i]))
             give_up(&run->ranks[i], "no thread");
+    start_all(run);
     for (int i = 0; i < modelled->ranks; i++)
         pthread_join(run->ranks[i].thread, NULL);
     for (int i = 0; i < modelled->ranks; i++)
         look_at(&run->ranks[i], result);
+    pthread_barrier_destroy(&run->gate);
     destroy_run(run);
 }
