@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/verify.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ static int talk(const struct gathering *g, int status)
     };
     int err = ri_agree(g->comm, "verification", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
 
+    assert(err || !status); /* a rank that failed agrees with nobody */
     return err ? err : send_slices(g);
 }
 
@@ -148,10 +150,15 @@ static int gather(struct gathering *g, struct ri_verify *verify, int status)
 static int verify_unlocked(struct gathering *g, struct ri_verify **verify_p)
 {
     int is_ours = g->plan->number % (uint32_t)g->comm->size == (uint32_t)g->comm->rank;
-    struct ri_verify *verify = is_ours ? calloc(1, sizeof(*verify)) : NULL;
-    int status = is_ours && !verify ? ri_error(RONDO_ERR_MEMORY, "out of memory for a verification") : 0;
-    int err = gather(g, verify, status);
+    struct ri_verify *verify = NULL;
+    int status = 0, err;
 
+    if (is_ours) {
+        verify = calloc(1, sizeof(*verify));
+        if (!verify)
+            status = ri_error(RONDO_ERR_MEMORY, "out of memory for a verification");
+    }
+    err = gather(g, verify, status);
     if (!err && verify)
         err = ri_exact_solve(verify->exact);
     if (err || !verify) {
