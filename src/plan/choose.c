@@ -87,7 +87,7 @@ static double pair_operations(const rondo_attention_desc_t *desc, enum ri_pass_k
     return 2 * of_dims * desc->q_heads * (double)desc->batch;
 }
 
-static struct ri_cost cost_of(const struct ri_choice_query *query, enum ri_pass_kind kind)
+struct ri_cost ri_choice_cost(const struct ri_choice_query *query, enum ri_pass_kind kind)
 {
     const struct ri_config *config = query->config;
     double side = (double)query->tokens / query->ranks;
@@ -140,16 +140,10 @@ static void apply(const rondo_plan_options_t *options, struct ri_scheme *scheme)
         snprintf(scheme->variant, sizeof(scheme->variant), build->chunked ? "chunked" : "own-turns");
 }
 
-/* Blocks in parts are not read in place: a part of a holder's tensor is no run of bytes. */
-static int is_whole(const struct ri_scheme *scheme)
-{
-    return scheme->build.pieces <= 1 && !scheme->build.chunked;
-}
-
 static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind kind, int bind,
                        struct ri_scheme *scheme)
 {
-    struct ri_cost cost = cost_of(query, kind);
+    struct ri_cost cost = ri_choice_cost(query, kind);
     struct ri_candidate list[RI_MAX_CANDIDATES];
     struct ri_candidate_query ask = {
         .ranks = query->ranks, .host = query->host, .cost = &cost, .backward = kind == RI_BACKWARD,
@@ -213,7 +207,7 @@ int ri_scheme_build(const struct ri_scheme *scheme, int rank, int binds,
     int err;
 
     build.rank = rank;
-    if (!binds || !is_whole(scheme))
+    if (!binds || !ri_build_can_bind(&build))
         return scheme->builder(schedule, &build);
     all = calloc((size_t)build.ranks, sizeof(*all));
     if (!all)

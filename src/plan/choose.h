@@ -4,7 +4,7 @@
 
 #include <rondo/attention.h>
 
-#include "schedule/schedule.h"
+#include "schedule/simulate.h"
 
 struct ri_config;
 
@@ -36,6 +36,9 @@ struct ri_choice_query {
     int needs_o;   /* the kernel takes o in place of delta */
     int can_bind;  /* the transport can */
 };
+
+/* What a pass costs by the settings RONDO_COST_*: bytes and seconds. */
+struct ri_cost ri_choice_cost(const struct ri_choice_query *query, enum ri_pass_kind kind);
 
 /* Takes the cheapest of what the options leave open.  A name nobody knows is RONDO_ERR_ARGUMENT, one
  * that is not built yet RONDO_ERR_UNSUPPORTED; both say what there is. */

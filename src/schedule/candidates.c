@@ -24,7 +24,7 @@ static const struct scheme schemes[] = {
     {"direct", "kv-grad", ri_build_direct_kv_grad},
     {"direct", "q-grad", ri_build_direct_q_grad},
 };
-enum { SCHEMES = sizeof(schemes) / sizeof(schemes[0]), MAX_PIECES = 4 };
+enum { SCHEMES = sizeof(schemes) / sizeof(schemes[0]), MAX_PIECES = 4, MAX_READERS = 16 };
 
 /* ---- the machine, or the part of it that is priced ---- */
 
@@ -114,7 +114,7 @@ static int simulate(const struct machine *machine, const struct ri_cost *cost,
         build.host = machine->host;
         err = candidate->builder(&schedules[r], &build);
     }
-    if (!err && machine->bind)
+    if (!err && machine->bind && ri_build_can_bind(&candidate->build))
         err = ri_schedule_bind(schedules, machine->ranks);
     if (!err)
         err = ri_simulate(schedules, machine->ranks, cost, 0, &result);
@@ -207,11 +207,13 @@ static int add_two_level(const struct ri_candidate_query *query, const struct ma
 }
 
 /* A ring that crosses hosts reads in place only if the rank where blocks enter keeps each until the
- * last rank of its host has read it. */
+ * last rank of its host has read it.  Prices know no memory, so they would always take that many
+ * buffers; a large host's would be most of its blocks, and so it copies. */
 static int ring_landing(const struct ri_candidate_query *query, const struct machine *machine,
                         const struct scheme *scheme)
 {
-    int enters = query->bind && machine->hosts > 1 && machine->largest > 1;
+    int enters = query->bind && machine->hosts > 1 && machine->largest > 1 &&
+                 machine->largest <= MAX_READERS;
 
     return enters && strcmp(scheme->schedule, "ring") == 0 ? machine->largest + 1 : 0;
 }

@@ -157,6 +157,11 @@ extern const struct ri_builder_entry ri_builders[]; /* ends with a NULL name */
  * ranks that do this find the same.  schedules[r] may be NULL for all ranks of a host; dependencies
  * are derived before.  RONDO_ERR_ARGUMENT when ends do not meet, RONDO_ERR_MEMORY. */
 int ri_schedule_bind(struct ri_schedule *const *schedules, int ranks);
+/* Blocks in parts are not read in place: a part of a holder's tensor is no run of bytes. */
+static inline int ri_build_can_bind(const struct ri_build *build)
+{
+    return build->pieces <= 1 && !build->chunked;
+}
 /* True for a view that steps write by binding only: it needs no memory. */
 int ri_slot_is_bound(const struct ri_schedule *schedule, int32_t slot);
 

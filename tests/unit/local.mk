@@ -38,7 +38,7 @@ tests_unit_test_balance_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/unit/test_choose
 tests_unit_test_choose_SOURCES = tests/unit/test_choose.c
 tests_unit_test_choose_CFLAGS = $(test_cflags)
-tests_unit_test_choose_LDADD = $(test_ldadd)
+tests_unit_test_choose_LDADD = $(test_ldadd) -lm
 
 check_PROGRAMS += tests/unit/test_host
 tests_unit_test_host_SOURCES = tests/unit/test_host.c

@@ -2,6 +2,7 @@
 /* Which scheme a plan takes: the cheapest, unless the caller says. */
 #include "tests/helper.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -18,6 +19,7 @@ struct machine {
 static const struct machine one_host = { 4, { 0 } };
 static const struct machine two_by_four = { 8, { 0, 0, 0, 0, 1, 1, 1, 1 } };
 static const struct machine uneven = { 7, { 0, 0, 0, 0, 1, 1, 2 } };
+static const struct machine four_and_three = { 7, { 0, 0, 0, 0, 1, 1, 1 } };
 static const struct machine three_and_two = { 5, { 0, 0, 0, 1, 1 } };
 
 /* Links ten to one, kernels that hide nothing. */
@@ -27,19 +29,32 @@ static struct ri_config slow_links(void)
                                .cost_host_bandwidth = 1000000 };
 }
 
+/* Everything that a choice depends on. */
+struct question {
+    struct ri_config config;
+    rondo_attention_desc_t desc;
+    struct ri_choice_query query;
+};
+
+static void ask(struct question *q, const struct machine *machine, int kv_heads, int can_bind,
+                const rondo_plan_options_t *options)
+{
+    *q = (struct question){ .config = slow_links(), .desc = RONDO_ATTENTION_DESC_INIT };
+    q->desc.q_heads = 8;
+    q->desc.kv_heads = kv_heads;
+    q->desc.qk_dim = q->desc.v_dim = 128;
+    q->query = (struct ri_choice_query){ .ranks = machine->ranks, .host = machine->host,
+                                         .desc = &q->desc, .options = options, .config = &q->config,
+                                         .tokens = 64 * machine->ranks, .can_bind = can_bind };
+}
+
 static int choose(const struct machine *machine, int kv_heads, int can_bind,
                   const rondo_plan_options_t *options, struct ri_choice *choice)
 {
-    struct ri_config config = slow_links();
-    rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
-    struct ri_choice_query query = { .ranks = machine->ranks, .host = machine->host, .desc = &desc,
-                                     .options = options, .config = &config, .tokens = 64 * machine->ranks,
-                                     .can_bind = can_bind };
+    struct question q;
 
-    desc.q_heads = 8;
-    desc.kv_heads = kv_heads;
-    desc.qk_dim = desc.v_dim = 128;
-    return ri_plan_choose(&query, choice);
+    ask(&q, machine, kv_heads, can_bind, options);
+    return ri_plan_choose(&q.query, choice);
 }
 
 /* forward, backward NULL: any schedule.  On one host ring and direct exchange send the same bytes. */
@@ -124,6 +139,49 @@ static void reading_in_place_is_priced_and_built(void **state)
     assert_true(bound.pass[RI_FORWARD].seconds < copied.pass[RI_FORWARD].seconds);
 }
 
+static double seconds_of_all_ranks(const struct ri_scheme *scheme, int binds,
+                                   const struct ri_cost *cost)
+{
+    struct ri_schedule *all[RANKS_MAX];
+    struct ri_simulation result;
+    double seconds;
+
+    for (int r = 0; r < scheme->build.ranks; r++)
+        assert_int_equal(ri_scheme_build(scheme, r, binds, &all[r]), 0);
+    assert_int_equal(ri_simulate(all, scheme->build.ranks, cost, 0, &result), 0);
+    seconds = result.seconds;
+    ri_simulation_release(&result);
+    for (int r = 0; r < scheme->build.ranks; r++)
+        ri_schedule_destroy(all[r]);
+    return seconds;
+}
+
+/* A plan never binds blocks in parts, so no price may count on it. */
+static void prices_are_those_of_what_is_built(void **state)
+{
+    static const char *const schedules[] = { NULL, "ring", "two-level", "direct" };
+    static const struct machine *const machines[] = { &one_host, &two_by_four, &uneven,
+                                                      &three_and_two, &four_and_three };
+
+    for (int i = 0; i < 2 * 4 * 5; i++) {
+        rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+        struct ri_choice choice;
+        struct question q;
+
+        options.schedule = schedules[i / 2 % 4];
+        ask(&q, machines[i / 8], i % 2 ? 8 : 1, 1, &options);
+        assert_int_equal(ri_plan_choose(&q.query, &choice), 0);
+        for (int kind = 0; kind < RI_PASSES; kind++) {
+            struct ri_cost cost = ri_choice_cost(&q.query, (enum ri_pass_kind)kind);
+            double seconds = choice.pass[kind].seconds;
+
+            if (fabs(seconds_of_all_ranks(&choice.pass[kind], 1, &cost) - seconds) > 1e-9 * seconds)
+                fail_msg("%s %s on machine %d: %g s are not what it takes",
+                         choice.pass[kind].schedule, choice.pass[kind].variant, i / 8, seconds);
+        }
+    }
+}
+
 static void hashes_tell_schemes_apart(void **state)
 {
     static const char *const schedules[] = { "ring", "two-level", "direct" };
@@ -151,6 +209,7 @@ int main(void)
         cmocka_unit_test(the_flat_ring_wins_on_hosts_of_4_2_and_1),
         cmocka_unit_test(what_the_caller_says_wins),
         cmocka_unit_test(reading_in_place_is_priced_and_built),
+        cmocka_unit_test(prices_are_those_of_what_is_built),
         cmocka_unit_test(hashes_tell_schemes_apart),
     };
 
