@@ -59,7 +59,7 @@ int ri_engine_post(struct ri_engine *engine, int *acted)
     const struct ri_schedule *s = engine->schedule;
     struct hold holds[RI_LANES] = { { NULL, 0 } };
     int32_t horizon[RI_LANES] = { -1, -1 };
-    uint32_t past = 0; /* bit l: lane l is behind its horizon */
+    uint32_t past = 0; /* bit l: nothing more of lane l may be posted */
 
     while (engine->first_transfer < engine->transfer_count &&
            engine->state[engine->transfers[engine->first_transfer]] == RI_STEP_DONE)
@@ -73,9 +73,10 @@ int ri_engine_post(struct ri_engine *engine, int *acted)
             continue;
         if (horizon[t->lane] < 0)
             horizon[t->lane] = t->turn + 1;
-        if (t->turn > horizon[t->lane])
+        if (t->turn > horizon[t->lane] && holds[t->lane].closed)
             past |= 1u << t->lane;
-        if (engine->state[step] != RI_STEP_WAITING || t->turn > horizon[t->lane])
+        if (engine->state[step] != RI_STEP_WAITING ||
+            (t->op == RI_RECV && t->turn > horizon[t->lane]))
             continue;
         if (t->op == RI_SEND ? !may_leave(s, t, ready, &holds[t->lane]) : !ready)
             continue;

@@ -389,6 +389,10 @@ static int build_two_sends(struct ri_schedule **schedule, const struct ri_build 
     k = ri_schedule_slot(*schedule, RI_K, RI_IN, 1);
     far = ri_schedule_slot(*schedule, RI_K, RI_VIEW, 1);
     ri_schedule_recv(*schedule, ri_operand(*schedule, far, peer), peer, 0);
+    if (build->root == 3) {
+        ri_schedule_send(*schedule, ri_operand(*schedule, k, rank), peer, 2);
+        return ri_schedule_end(schedule);
+    }
     ri_schedule_send(*schedule, ri_operand(*schedule, far, peer), peer, 1);
     ri_schedule_send(*schedule, ri_operand(*schedule, other_bundle ? q : k, rank), peer, 1 + later);
     return ri_schedule_end(schedule);
@@ -410,6 +414,16 @@ static void sends_of_one_turn_and_bundle_do_not_wait_for_each_other(void **state
     (void)state;
 }
 
+static void a_send_does_not_wait_for_receives_of_turns_before(void **state)
+{
+    open_all(ranks, 2, build_two_sends, 3, 0);
+    assert_int_equal(ri_engine_start(ranks[0].engine, &ranks[0].program), 0);
+    assert_int_equal(ranks[0].xfers[0].state, RI_XFER_POSTED);
+    assert_int_equal(ranks[0].xfers[1].state, RI_XFER_POSTED);
+    close_all(ranks, 2);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +436,7 @@ int main(void)
         cmocka_unit_test(a_second_start_is_refused),
         cmocka_unit_test(where_names_the_step_that_waits_and_its_peer),
         cmocka_unit_test(a_waiting_compute_is_passed_a_waiting_merge_is_not),
+        cmocka_unit_test(a_send_does_not_wait_for_receives_of_turns_before),
         cmocka_unit_test(sends_of_one_turn_and_bundle_do_not_wait_for_each_other),
     };
 
