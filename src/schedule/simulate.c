@@ -45,6 +45,7 @@ static void open_end(struct ri_sim *sim, uint32_t step)
 
     if (++sim->message[m].open < 2)
         return;
+    sim->message[m].came = sim->came++;
     queue_message(sim, m, 0);
     queue_message(sim, m, 1);
 }
@@ -301,9 +302,9 @@ static void start_message(struct ri_sim *sim, uint32_t m)
     ri_sim_push(sim, sim->now + message->seconds, m);
 }
 
-/* Starts the first message of the queue whose other link is idle too; forgets those that have
+/* Lists the waiting messages of the queue whose links are both idle; forgets those that have
  * started. */
-static void serve_link(struct ri_sim *sim, uint32_t l)
+static void list_waiting(struct ri_sim *sim, uint32_t l)
 {
     struct ri_sim_link *link = &sim->link[l];
     uint32_t *at = &link->first, kept = RI_SIM_NONE;
@@ -314,16 +315,39 @@ static void serve_link(struct ri_sim *sim, uint32_t l)
         uint32_t m = *at;
         struct ri_sim_message *message = &sim->message[m];
 
-        if (message->state == RI_SIM_WAITING && !link->busy && !sim->link[message->link[!end]].busy)
-            start_message(sim, m);
         if (message->state == RI_SIM_WAITING) {
             kept = m;
             at = &message->next[end];
+            if (!link->busy && !sim->link[message->link[!end]].busy)
+                sim->waiting[sim->waitings++] = (struct ri_sim_waiting){message->came, m};
         } else {
             *at = message->next[end];
         }
     }
     link->last = kept;
+}
+
+static int compare_waiting(const void *a, const void *b)
+{
+    const struct ri_sim_waiting *x = a, *y = b;
+
+    return (x->came > y->came) - (x->came < y->came);
+}
+
+/* Of those that find both links idle the first that was opened starts, whichever link it waits at. */
+static void serve_links(struct ri_sim *sim)
+{
+    sim->waitings = 0;
+    for (uint32_t i = 0; i < sim->dirty_links; i++)
+        list_waiting(sim, sim->dirty_link[i]);
+    qsort(sim->waiting, sim->waitings, sizeof(*sim->waiting), compare_waiting);
+    for (uint32_t i = 0; i < sim->waitings; i++) {
+        const struct ri_sim_message *message = &sim->message[sim->waiting[i].message];
+
+        if (message->state == RI_SIM_WAITING && !sim->link[message->link[0]].busy &&
+            !sim->link[message->link[1]].busy)
+            start_message(sim, sim->waiting[i].message);
+    }
 }
 
 static double seconds_of(const struct ri_sim *sim, int rank, const struct ri_step *step)
@@ -398,8 +422,7 @@ static void start_all(struct ri_sim *sim)
 {
     for (uint32_t i = 0; i < sim->dirty_ranks; i++)
         serve_rank(sim, (int)sim->dirty_rank[i]);
-    for (uint32_t i = 0; i < sim->dirty_links; i++)
-        serve_link(sim, sim->dirty_link[i]);
+    serve_links(sim);
     sim->dirty_ranks = sim->dirty_links = 0;
 }
 

@@ -16,11 +16,17 @@ struct ri_sim_message {
     uint32_t step[2]; /* theirs, in the one numbering */
     uint32_t link[2]; /* out of the sender, into the receiver */
     uint32_t next[2]; /* in the queue of each link, while it waits; RI_SIM_NONE ends it */
+    uint32_t came;    /* its place among all that were opened */
     double seconds, units;
     uint8_t lane, bundle, state, open; /* open: how many ends */
 };
 
-/* Waiting messages, first come first served. */
+/* A message that could start. */
+struct ri_sim_waiting {
+    uint32_t came, message;
+};
+
+/* Waiting messages in the order they were opened. */
 struct ri_sim_link {
     uint32_t first, last; /* messages, or RI_SIM_NONE */
     uint8_t busy, dirty;
@@ -67,6 +73,9 @@ struct ri_sim {
     uint32_t *first_user; /* [steps + 1] users[first_user[s] ..]: steps that wait for s */
     uint32_t *users;
     uint32_t *message_of;              /* [steps] of a transfer */
+    uint32_t came;                     /* messages that were opened */
+    uint32_t waitings;
+    struct ri_sim_waiting *waiting;    /* [2 * messages] */
     uint32_t *dirty_link, *dirty_rank; /* what may be able to start something */
     uint8_t *state;                    /* [steps] enum ri_sim_state */
     struct ri_sim_rank *rank;

@@ -244,7 +244,8 @@ static int make_messages(struct ri_sim *sim)
     sim->messages = send_count;
     sim->message = calloc((size_t)send_count + 1, sizeof(*sim->message));
     sim->event = calloc(events, sizeof(*sim->event)); /* all that can be under way at a time */
-    if (sends && recvs && sim->message && sim->event)
+    sim->waiting = calloc(2 * (size_t)send_count + 1, sizeof(*sim->waiting)); /* at both its links */
+    if (sends && recvs && sim->message && sim->event && sim->waiting)
         err = pair_ends(sim, sends, send_count, recvs, recv_count);
     else
         err = ri_error(RONDO_ERR_MEMORY, "out of memory for %u messages", send_count);
@@ -334,6 +335,7 @@ void ri_sim_release(struct ri_sim *sim)
     free(sim->dirty_link);
     free(sim->message);
     free(sim->event);
+    free(sim->waiting);
 }
 
 void ri_simulation_release(struct ri_simulation *simulation)

@@ -61,6 +61,7 @@ static const struct price bytes[] = {
 #define AT_HOME "the own contribution stays at home: a hop less"
 #define HOST_HOME "what the owner's host adds goes home at once: less across, one hop more on hosts"
 #define WALKS "one visitor walks while the other is on its way"
+#define PIECES "pieces of a block enter on different ranks"
 #define IN_STEP "receives one turn ahead keep the pairs in step, so none collide"
 #define COLLIDE "another one of those that collide at a receiver goes first"
 
@@ -137,7 +138,7 @@ static const struct price_reason direct_4x8[] = {
     {"host-driven, tc 0", 31 * 10.1, IN_STEP},
     {"host-driven, tc 1.5", 31 * 10.1 + 1.5, IN_STEP},
     {"host-driven, tc 6", 31 * 10.1 + 6, IN_STEP},
-    {"shared NIC", 2051.8, COLLIDE},
+    {"shared NIC", 2082.1, COLLIDE},
     {0},
 };
 static const struct price_reason direct_kv_2x4[] = {
@@ -147,10 +148,10 @@ static const struct price_reason direct_kv_2x4[] = {
     {0},
 };
 static const struct price_reason direct_kv_4x8[] = {
-    {"host-driven, tc 0", 1036.9, COLLIDE},
-    {"host-driven, tc 1.5", 1093.2, COLLIDE},
-    {"host-driven, tc 6", 1121.1, COLLIDE},
-    {"shared NIC", 6063.1, COLLIDE},
+    {"host-driven, tc 0", 895.7, COLLIDE},
+    {"host-driven, tc 1.5", 897.2, COLLIDE},
+    {"host-driven, tc 6", 984.4, COLLIDE},
+    {"shared NIC", 5908.6, COLLIDE},
     {0},
 };
 static const struct price_reason uneven_forward[] = {
@@ -160,8 +161,8 @@ static const struct price_reason uneven_forward[] = {
     {0},
 };
 static const struct price_reason uneven_pieces[] = {
-    {"host-driven, tc 0", 4 * 5.1 + .52, "both pieces of the last sender come last"},
-    {"host-driven, tc 4", 4 * 5.1 + 2 * 4, "both pieces of the last sender come last"},
+    {"host-driven, tc 0", 3 * 5.1 + .52, PIECES},
+    {"host-driven, tc 4", 3 * 5.1 + 2 * 4, PIECES},
     {0},
 };
 static const struct price_reason uneven_ring_kv[] = {
@@ -178,7 +179,7 @@ static const struct price_reason uneven_kv[] = {
     {0},
 };
 static const struct price_reason uneven_kv_pieces[] = {
-    {"host-driven, tc 0", 55.3, HOST_HOME}, {"host-driven, tc 4", 61.3, HOST_HOME}, {0}};
+    {"host-driven, tc 0", 50.2, HOST_HOME}, {"host-driven, tc 4", 55.18, HOST_HOME}, {0}};
 static const struct price_reason uneven_q[] = {
     {"host-driven, tc 0", 45.5, HOST_HOME},
     {"host-driven, tc 4", 51.46, HOST_HOME},
@@ -186,13 +187,13 @@ static const struct price_reason uneven_q[] = {
     {0},
 };
 static const struct price_reason uneven_q_pieces[] = {
-    {"host-driven, tc 0", 38.3, HOST_HOME}, {"host-driven, tc 4", 44.22, HOST_HOME}, {0}};
+    {"host-driven, tc 0", 33.2, HOST_HOME}, {"host-driven, tc 4", 39.12, HOST_HOME}, {0}};
 static const struct price_reason forward_4_3[] = {{"host-driven", 2 * 10.1 + 2 * 1.02, WALKS}, {0}};
 static const struct price_reason pieces_4_3[] = {{"host-driven", 17.38, WALKS}, {0}};
 static const struct price_reason forward_8_4[] = {{"host-driven", 2 * 10.1 + 5 * 1.02, WALKS}, {0}};
 static const struct price_reason ring_kv_4_2_1[] = {{"host-driven", 6 * 10.1 + 6 * 20.1, AT_HOME},
                                                     {0}};
-static const struct price_reason kv_4_2_1[] = {{"host-driven", 203.32, HOST_HOME}, {0}};
+static const struct price_reason kv_4_2_1[] = {{"host-driven", 163.12, HOST_HOME}, {0}};
 static const struct price_reason kv_8_1[] = {{"host volume", 9. / 8, HOST_HOME}, {0}};
 static const struct price_reason q_8_1[] = {{"host volume", 6, HOST_HOME}, {0}};
 

@@ -77,9 +77,9 @@ static void the_flat_ring_wins_on_one_host_and_where_a_host_has_one_rank(void **
     ask(ranks, &cost, 0, NULL, NULL, list);
     assert_string_equal(list[0].schedule, "ring");
     assert_price(list[0].seconds, 6 * 10.1);
-    ask(ranks, &backward, 1, NULL, "kv-grad", list);
+    ask(ranks, &backward, 1, NULL, "kv-grad", list); /* sums cross less often than on the flat ring */
     assert_string_equal(list[0].gradients, "kv-grad");
-    assert_true(strcmp(list[0].schedule, "two-level") != 0);
+    assert_true(list[0].seconds < 6 * 10.1 + 6 * 20.1);
 }
 
 static void uneven_hosts_are_tried_in_pieces(void **state)
