@@ -27,16 +27,35 @@ static struct named name_of(const struct ri_checker *c, const struct ri_check_ra
                           o->first_part + p};
 }
 
+/* The caller gives a block once: another slot of its bundle that was named so is another block. */
+static int check_given_once(const struct ri_check_rank *r, uint32_t step, const struct named *n)
+{
+    const struct ri_slot *slots = r->s->slots;
+
+    for (uint32_t i = 0; i < r->s->slot_count; i++)
+        if (slots[i].kind == RI_IN && slots[i].bundle == slots[n->slot].bundle &&
+            r->held[r->first[i]].block == n->block)
+            return ri_step_fault(r->s, step,
+                                 "reads %s%d from slot %d, but slot %u of the caller's "
+                                 "holds it",
+                                 n->bundle, (int)n->block, (int)n->slot, (unsigned)i);
+    return 0;
+}
+
 /* The caller's input is whatever block its first reader names, all of it the same. */
-static void adopt(struct ri_check_rank *r, const struct named *n)
+static int adopt(struct ri_check_rank *r, uint32_t step, const struct named *n)
 {
     uint32_t first = r->first[n->slot], end = r->first[n->slot + 1];
+    int err = n->held->block < 0 ? check_given_once(r, step, n) : 0;
 
+    if (err)
+        return err;
     if (n->held->block < 0)
         for (uint32_t p = first; p < end; p++)
             r->held[p].block = n->block;
     if (n->held->part < 0)
         n->held->part = n->part;
+    return 0;
 }
 
 /* Q, K and X in the caller's input are the rank's own; R is everyone's. */
@@ -52,10 +71,14 @@ static int check_owner(const struct ri_check_rank *r, uint32_t step, const struc
 
 static int read(struct ri_check_rank *r, uint32_t step, const struct named *n)
 {
+    int err;
+
     if (!n->held->full)
         return ri_step_fault(r->s, step, "reads %s%d.%d from slot %d, which is empty", n->bundle,
                              (int)n->block, (int)n->part, (int)n->slot);
-    adopt(r, n);
+    err = adopt(r, step, n);
+    if (err)
+        return err;
     if (n->held->block != n->block || n->held->part != n->part)
         return ri_step_fault(r->s, step, "slot %d holds %s%d.%d, the step names %s%d.%d",
                              (int)n->slot, n->bundle, (int)n->held->block, (int)n->held->part,

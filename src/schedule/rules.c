@@ -23,6 +23,8 @@ static int slot_rules(const struct ri_schedule *s, uint32_t i)
         return slot_fault(s, i, "the caller's slots come first");
     if (slot->kind == RI_VIEW && ri_bundle_accumulates(slot->bundle))
         return slot_fault(s, i, "accumulated content cannot lie in a view");
+    if (slot->kind == RI_IN && ri_bundle_accumulates(slot->bundle) && slot->bundle != RI_R)
+        return slot_fault(s, i, "the caller gives no sums but R: what is in them nobody knows");
     if (slot->parts < 1 || slot->parts > ri_schedule_parts(s))
         return slot_fault(s, i, "has room for more parts than a block has, or for none");
     return 0;
@@ -123,6 +125,8 @@ static int compute_rules(const struct ri_schedule *s, uint32_t i)
         return ri_step_fault(s, i, "query side goes to %s", ri_bundle_names[query_side]);
     if (key_side >= 0 && key_side != RI_DK)
         return ri_step_fault(s, i, "key side goes to %s", ri_bundle_names[key_side]);
+    if (query_side == RI_O && key_side >= 0)
+        return ri_step_fault(s, i, "writes O and dK: forward and backward are steps of their own");
     if ((query_side >= 0 && !same_content(&step->from[0], &step->to[0])) ||
         (key_side >= 0 && !same_content(&step->from[1], &step->to[1])))
         return ri_step_fault(s, i, "writes another block or other parts than it reads");
@@ -140,8 +144,7 @@ static int move_rules(const struct ri_schedule *s, uint32_t i)
         return ri_step_fault(s, i, "writes another block or other parts than it reads");
     if (step->op == RI_MERGE && (from != to || !ri_bundle_accumulates(to)))
         return ri_step_fault(s, i, "merges %s into %s", ri_bundle_names[from], ri_bundle_names[to]);
-    if (step->op == RI_COPY && from != to &&
-        (!ri_bundle_accumulates(from) || ri_bundle_accumulates(to)))
+    if (step->op == RI_COPY && from != to && !(from == RI_R && to == RI_X))
         return ri_step_fault(s, i, "copies %s to %s", ri_bundle_names[from], ri_bundle_names[to]);
     if (step->op == RI_MERGE && step->merge != (to == RI_O ? RI_MERGE_LSE : RI_MERGE_SUM))
         return ri_step_fault(s, i, "O is merged by lse, and sums are added");

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "tests/schedule/edits.h"
+
 /* ---- what is damaged ---- */
 
 static void forward4(struct ranks *all)
@@ -63,54 +65,6 @@ static void chunked3(struct ranks *all)
 }
 
 /* ---- how ---- */
-
-/* The nth step (from 0) of this operation. */
-static struct ri_step *nth(struct ri_schedule *s, enum ri_op op, int n)
-{
-    for (uint32_t i = 0; i < s->step_count; i++)
-        if (s->steps[i].op == op && n-- == 0)
-            return &s->steps[i];
-    fail_msg("%s rank %d has no such step", s->name, (int)s->rank);
-    return NULL;
-}
-
-static void remove_step(struct ri_schedule *s, struct ri_step *step)
-{
-    uint32_t i = (uint32_t)(step - s->steps);
-
-    memmove(step, step + 1, (s->step_count - i - 1) * sizeof(*step));
-    s->step_count--;
-}
-
-static void insert_step(struct ri_schedule *s, uint32_t at, struct ri_step step)
-{
-    s->steps = realloc(s->steps, (s->step_count + 1) * sizeof(step));
-    assert_non_null(s->steps);
-    memmove(s->steps + at + 1, s->steps + at, (s->step_count - at) * sizeof(step));
-    s->steps[at] = step;
-    s->step_count++;
-}
-
-static void move_step(struct ri_schedule *s, struct ri_step *step, uint32_t to)
-{
-    struct ri_step moved = *step;
-
-    remove_step(s, step);
-    insert_step(s, to, moved);
-}
-
-static void swap_steps(struct ri_schedule *s, uint32_t a, uint32_t b)
-{
-    struct ri_step kept = s->steps[a];
-
-    s->steps[a] = s->steps[b];
-    s->steps[b] = kept;
-}
-
-static struct ri_operand *operand(struct ri_step *step, int i)
-{
-    return i < 2 ? &step->from[i] : &step->to[i - 2];
-}
 
 static void use_slot_instead(struct ranks *all, int32_t slot, int32_t instead)
 {

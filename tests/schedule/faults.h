@@ -14,7 +14,7 @@ struct fault {
     enum ri_goal goal;
 };
 
-extern const struct fault faults[]; /* ends with a NULL name */
+extern const struct fault faults[], bundle_faults[]; /* end with a NULL name */
 
 /* Dependencies and stores by brute force, with no rule in the way: every earlier step that shares a
  * place, unless both only read. */

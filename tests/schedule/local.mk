@@ -46,7 +46,8 @@ tests_schedule_test_builders_two_level_order_CFLAGS = $(test_cflags)
 tests_schedule_test_builders_two_level_order_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/schedule/test_faults
 tests_schedule_test_faults_SOURCES = tests/schedule/test_faults.c tests/schedule/faults.h
-tests_schedule_test_faults_SOURCES += tests/schedule/faults.c
+tests_schedule_test_faults_SOURCES += tests/schedule/faults.c tests/schedule/faults_bundles.c \
+	tests/schedule/edits.c tests/schedule/edits.h
 tests_schedule_test_faults_SOURCES += tests/schedule/ranks.c tests/schedule/ranks.h tests/schedule/texts.c
 tests_schedule_test_faults_CFLAGS = $(test_cflags)
 tests_schedule_test_faults_LDADD = $(test_ldadd)
