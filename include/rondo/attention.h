@@ -60,9 +60,11 @@ typedef struct rondo_attention_fwd {
     const void *v; /* [batch][n][kv_heads][v_dim] */
     void *o;       /* [batch][n][q_heads][v_dim], written */
     float *lse;    /* [batch][q_heads][n], written: natural log of the sum of exp of the row's scores */
+    int64_t tokens; /* for which o and lse were made, as rondo_saved_create says; a plan that is bound to
+                     * another length refuses.  0: not compared */
 } rondo_attention_fwd_t;
 
-#define RONDO_ATTENTION_FWD_INIT { sizeof(rondo_attention_fwd_t), NULL, NULL, NULL, NULL, NULL }
+#define RONDO_ATTENTION_FWD_INIT { sizeof(rondo_attention_fwd_t), NULL, NULL, NULL, NULL, NULL, 0 }
 
 typedef struct rondo_attention_bwd {
     size_t struct_bytes;
@@ -165,11 +167,11 @@ void rondo_plan_destroy(rondo_plan_t plan);
  * calling thread alone, and may be made in any thread; one handle in one thread at a time.
  *
  * create: before the forward.  tensors has q, k and v; o and lse are set, zeroed, shapes as above (NULL on
- * a rank without tokens).  The handle outlives plan and request, but not a forward that is under way. */
+ * a rank without tokens), and tokens to the length that the plan is bound to.  The handle outlives plan and request, but not a forward that is under way. */
 rondo_status_t rondo_saved_create(rondo_plan_t plan, rondo_attention_fwd_t *tensors,
                                   rondo_saved_t *saved);
 
-/* Before the backward: sets q, k, v, o and lse of tensors; d_o, dq, dk and dv are left alone. */
+/* Before the backward: sets q, k, v, o, lse and tokens of tensors; d_o, dq, dk and dv are left alone. */
 rondo_status_t rondo_saved_restore(rondo_saved_t saved, rondo_attention_bwd_t *tensors);
 
 /* The handle's memory, NULL of a NULL handle; the caller may read and write it, to offload it for one. */

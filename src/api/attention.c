@@ -212,6 +212,16 @@ static int check_pointers(const struct ri_plan *plan, const struct pointer *poin
     return 0;
 }
 
+/* tokens: for which the caller's tensors were made; 0: it does not say. */
+static int check_length(const struct ri_plan *plan, int64_t tokens)
+{
+    if (tokens == 0 || tokens == plan->layout.tokens)
+        return 0;
+    return ri_error(RONDO_ERR_ARGUMENT, "tensors.tokens is %lld, and the plan is bound to %lld: bind "
+                    "the length that they were made for", (long long)tokens,
+                    (long long)plan->layout.tokens);
+}
+
 static void give_back(void *owner)
 {
     ri_plan_give(owner);
@@ -254,7 +264,9 @@ static int forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors, void
         { "lse", tensors->lse },
     };
 
-    err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
+    err = check_length(plan->plan, tensors->tokens);
+    if (!err)
+        err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
     if (!err)
         err = ri_plan_take(plan->plan, RI_FORWARD, &run);
     if (err)
@@ -283,11 +295,9 @@ static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, voi
         { "dq", tensors->dq },   { "dk", tensors->dk }, { "dv", tensors->dv },
     };
 
-    err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
-    if (!err && tensors->tokens != 0 && tensors->tokens != plan->plan->layout.tokens)
-        err = ri_error(RONDO_ERR_ARGUMENT, "tensors.tokens is %lld, and the plan is bound to %lld: bind "
-                       "the forward's length first", (long long)tensors->tokens,
-                       (long long)plan->plan->layout.tokens);
+    err = check_length(plan->plan, tensors->tokens);
+    if (!err)
+        err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
     if (!err)
         err = ri_plan_take(plan->plan, RI_BACKWARD, &run);
     if (err)

@@ -77,7 +77,7 @@ rondo_status_t rondo_saved_create(rondo_plan_t plan, rondo_attention_fwd_t *tens
     saved->q = tensors->q;
     saved->k = tensors->k;
     saved->v = tensors->v;
-    saved->tokens = plan->plan->layout.tokens;
+    saved->tokens = tensors->tokens = plan->plan->layout.tokens;
     tensors->o = saved->o;
     tensors->lse = saved->lse;
     *saved_p = saved;

@@ -71,6 +71,24 @@ static int same(const float *a, const float *b, int64_t count)
     return count == 0 || memcmp(a, b, (size_t)count * sizeof(float)) == 0;
 }
 
+/* The plan is bound to 1 token: a handle of that length is none for a longer forward. */
+static int refused_forward(rondo_plan_t plan, const struct shard *s)
+{
+    rondo_attention_fwd_t fwd = shard_forward_tensors(s);
+    char mark;
+    rondo_request_t request = (rondo_request_t)(void *)&mark;
+    rondo_saved_t saved = NULL;
+    int bad = expect(!rondo_saved_create(plan, &fwd, &saved), "create: %s", rondo_last_error());
+
+    bad += expect(fwd.tokens == 1, "tokens is %lld", (long long)fwd.tokens);
+    bad += expect(!rondo_plan_bind(plan, 2, NULL, 0), "bind: %s", rondo_last_error());
+    bad += expect_error(rondo_attention_forward(plan, &fwd, NULL, &request), RONDO_ERR_ARGUMENT,
+                        "tensors.tokens is 1", "bound to 2: bind", "forward of another length");
+    bad += expect(request == (rondo_request_t)(void *)&mark, "a refused forward wrote");
+    rondo_saved_destroy(saved);
+    return bad;
+}
+
 static int saved_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
@@ -95,6 +113,7 @@ static int saved_body(int rank, int ranks, void *arg)
     bad += expect(!rondo_plan_bind(plan, 1, NULL, 0), "bind: %s", rondo_last_error());
     bad += expect_error(backward_saved(plan, &s, saved), RONDO_ERR_ARGUMENT, "bound to 1: bind", "tensors.tokens is",
                         "backward of another length");
+    bad += refused_forward(plan, &s);
     bad += expect(!rondo_plan_bind(plan, p->tokens, NULL, 0), "bind: %s", rondo_last_error());
     bad += expect(!backward_saved(plan, &s, saved), "backward: %s", rondo_last_error());
     rondo_plan_destroy(plan); /* the handle does not need it */
