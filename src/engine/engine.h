@@ -28,11 +28,12 @@ struct ri_program {
     int (*prepare)(void *owner, uint32_t step);
     int (*arrived)(void *owner, uint32_t step);
     void *owner;
+    uint32_t untold_kinds; /* bit k: bytes of messages of kind k are not the step's own, nor in the trace */
 };
 
 struct ri_engine_stats {
     uint64_t sent_bytes[RI_LANES], received_bytes[RI_LANES];
-    uint64_t sent_kind[RI_LANES][RI_XFER_KINDS]; /* by the kind of the message */
+    uint64_t sent_kind[RI_LANES][RI_XFER_KINDS], received_kind[RI_LANES][RI_XFER_KINDS]; /* by message kind */
     uint64_t bound_bytes;                        /* read in place, and not received */
     double compute_seconds, move_seconds, exposed_seconds;
 };

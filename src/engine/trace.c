@@ -32,6 +32,8 @@ static void fill_transfer(const struct ri_engine *engine, uint32_t step, struct 
     event->peer = it->peer;
     event->bytes = 0;
     for (uint32_t i = program->first_xfer[step]; i < program->first_xfer[step + 1]; i++) {
+        if (program->untold_kinds >> program->xfers[i].kind % RI_XFER_KINDS & 1)
+            continue;
         event->bytes += (int64_t)ri_xfer_bytes(&program->xfers[i]);
         event->bound |= program->xfers[i].bind;
     }

@@ -113,6 +113,7 @@ static void count_bytes(struct ri_engine *engine, uint32_t step)
             stats->sent_kind[xfer->lane][xfer->kind % RI_XFER_KINDS] += xfer->moved_bytes;
         } else {
             stats->received_bytes[xfer->lane] += xfer->moved_bytes;
+            stats->received_kind[xfer->lane][xfer->kind % RI_XFER_KINDS] += xfer->moved_bytes;
             stats->bound_bytes += xfer->bind ? ri_xfer_bytes(xfer) : 0;
         }
     }

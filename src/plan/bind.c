@@ -2,13 +2,14 @@
 /* The length of the next batch: what a plan does when it changes, and how ranks find out that they bound
  * different ones. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/status.h"
 #include "plan/plan.h"
 
 static const uint64_t stamp_magic = 0x72692d7374616d70u;
 
-int ri_plan_bind(struct ri_plan *plan, int64_t tokens)
+static int list_for(struct ri_plan *plan, int64_t tokens)
 {
     int err = 0;
 
@@ -17,6 +18,21 @@ int ri_plan_bind(struct ri_plan *plan, int64_t tokens)
     for (int i = 0; !err && i < RI_PASSES; i++)
         if (plan->pass[i].schedule)
             err = ri_pieces_list(&plan->pass[i]);
+    return err;
+}
+
+int ri_plan_bind(struct ri_plan *plan, int64_t tokens)
+{
+    int64_t before = plan->layout.tokens;
+    int err = list_for(plan, tokens);
+
+    if (err) {
+        char cause[512];
+
+        snprintf(cause, sizeof(cause), "%s", rondo_last_error());
+        list_for(plan, before); /* was listed before, so it can be */
+        ri_error(err, "%s", cause);
+    }
     return err;
 }
 
@@ -101,7 +117,6 @@ int ri_run_arrived(void *owner, uint32_t step)
 
         if (pass->messages[m].tensor != RI_STAMP || xfer->state != RI_XFER_DONE)
             continue;
-        run->stamp_bytes[xfer->send][xfer->lane] += xfer->moved_bytes;
         if (!xfer->send)
             err = ri_stamp_check(pass, (const struct ri_stamp *)(const void *)xfer->base, xfer->peer);
     }

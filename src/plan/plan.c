@@ -188,8 +188,8 @@ static void add_run_stats(const struct ri_run *run, rondo_plan_stats_t *stats)
     const struct ri_engine_stats *from = ri_engine_stats(run->engine);
 
     for (int lane = 0; lane < RI_LANES; lane++) {
-        stats->sent_bytes[lane] += from->sent_bytes[lane] - run->stamp_bytes[1][lane];
-        stats->received_bytes[lane] += from->received_bytes[lane] - run->stamp_bytes[0][lane];
+        stats->sent_bytes[lane] += from->sent_bytes[lane] - from->sent_kind[lane][RI_STAMP];
+        stats->received_bytes[lane] += from->received_bytes[lane] - from->received_kind[lane][RI_STAMP];
         for (int t = 0; t < RI_TENSORS; t++)
             stats->sent_tensor_bytes[lane][t] += from->sent_kind[lane][t];
     }

@@ -112,7 +112,6 @@ struct ri_run {
     struct ri_xfer *xfers;      /* beside pass->messages */
     struct ri_stamp stamp;      /* ours, of this start */
     struct ri_stamp *stamps;    /* [2][ranks] that came from each rank; the answers second */
-    uint64_t stamp_bytes[2][RI_LANES]; /* received, sent; over all starts */
     uint32_t number;            /* which start of the pass this is */
     void *stream;               /* of this start, for the kernel */
     uint64_t pairs;             /* given to the kernel so far, over all starts */
@@ -168,7 +167,7 @@ void ri_plan_give(struct ri_run *run);
 void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory);
 
 /* bind.c: fits the plan to a batch of `tokens`, at most longest_layout.  Allocates nothing.  Only while no
- * run of the plan is under way. */
+ * run of the plan is under way.  After a failure the plan is as it was. */
 int ri_plan_bind(struct ri_plan *plan, int64_t tokens);
 int ri_plan_is_busy(const struct ri_plan *plan);
 

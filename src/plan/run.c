@@ -130,6 +130,7 @@ int ri_run_init(struct ri_run *run, const struct ri_pass *pass)
         .schedule = s, .transport = pass->plan->place.transport, .xfers = run->xfers,
         .first_xfer = pass->first_message, .pieces = pass->pieces, .run = ri_run_work,
         .prepare = ri_run_prepare, .arrived = ri_run_arrived, .owner = run,
+        .untold_kinds = 1u << RI_STAMP,
     };
     return ri_engine_create(s, &run->engine);
 }

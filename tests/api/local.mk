@@ -91,7 +91,7 @@ check_PROGRAMS += tests/api/test_bind
 tests_api_test_bind_SOURCES = tests/api/test_bind.c $(api_shard)
 tests_api_test_bind_CFLAGS = $(test_cflags)
 tests_api_test_bind_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
-	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=ri_bootstrap_allgather
+	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=ri_bootstrap_allgather,--wrap=ri_pieces_list
 tests_api_test_bind_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_token_parts

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
 #include "comm/comm.h"
+#include "plan/plan.h"
 #include "tests/api/shard.h"
 #include "transport/self_world.h"
 
@@ -71,6 +73,19 @@ int __wrap_ri_bootstrap_allgather(struct ri_bootstrap *bootstrap, const void *mi
 {
     agreements += counting;
     return __real_ri_bootstrap_allgather(bootstrap, mine, bytes, all, deadline_ns);
+}
+
+/* Number of this thread's listing that fails, from 1 on; 0: none does. */
+static _Thread_local int failing_list;
+
+int __real_ri_pieces_list(struct ri_pass *pass);
+int __wrap_ri_pieces_list(struct ri_pass *pass);
+
+int __wrap_ri_pieces_list(struct ri_pass *pass)
+{
+    if (failing_list > 0 && --failing_list == 0)
+        return ri_error(RONDO_ERR_MEMORY, "no room");
+    return __real_ri_pieces_list(pass);
 }
 
 /* ---- one rank ---- */
@@ -310,6 +325,22 @@ static void bytes_by_tensor(void **state)
 
 /* ---- ranks of different minds ---- */
 
+/* What had moved until the failure is counted, and no stamp with it. */
+static int expect_sane(rondo_plan_t plan, const struct problem *p)
+{
+    uint64_t most = 1000 * (uint64_t)(p->batch * p->tokens * p->q_heads * (p->qk_dim + p->v_dim));
+    rondo_plan_stats_t stats = RONDO_PLAN_STATS_INIT;
+    int bad = expect(!rondo_plan_stats(plan, &stats), "stats: %s", rondo_last_error());
+
+    for (int lane = 0; lane < 2; lane++)
+        bad += expect(stats.sent_bytes[lane] <= most && stats.received_bytes[lane] <= most,
+                      "lane %d: %llu bytes sent, %llu received", lane,
+                      (unsigned long long)stats.sent_bytes[lane],
+                      (unsigned long long)stats.received_bytes[lane]);
+    return bad + expect(stats.bound_bytes <= most, "%llu bytes are read in place",
+                        (unsigned long long)stats.bound_bytes);
+}
+
 /* All ranks fail, and say why: those next to the odd one by their own comparison, or by what it told. */
 static int odd_body(int rank, int ranks, void *arg)
 {
@@ -338,6 +369,7 @@ static int odd_body(int rank, int ranks, void *arg)
                   rondo_last_error());
     bad += expect(strstr(rondo_last_error(), "rondo_plan_bind: tokens") != NULL, "rank %d of %d: %s", rank,
                   ranks, rondo_last_error());
+    bad += expect_sane(plan, &t->problem);
     shard_release(&s);
     shard_release(&other);
     rondo_plan_destroy(plan);
@@ -392,6 +424,12 @@ static void refuses_and_stays_as_it_was(void **state)
                                   "cu_seqlens", "packed", "documents"), 0);
     assert_int_equal(expect_error(rondo_plan_bind(plan, 9, NULL, 2), RONDO_ERR_UNSUPPORTED, "documents",
                                   "packed", "documents without bounds"), 0);
+    for (int nth = 1; nth <= 2; nth++) { /* of the forward, of the backward */
+        failing_list = nth;
+        assert_int_equal(expect_error(rondo_plan_bind(plan, 9, NULL, 0), RONDO_ERR_MEMORY, "no room", NULL,
+                                      "no room"), 0);
+        assert_int_equal(failing_list, 0);
+    }
     assert_int_equal(rondo_attention_forward(plan, &fwd, NULL, &request), 0);
     assert_int_equal(expect_error(rondo_plan_bind(plan, 9, NULL, 0), RONDO_ERR_BUSY, "under way", "wait",
                                   "under way"), 0);

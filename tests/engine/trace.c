@@ -286,6 +286,57 @@ static void a_communicator_writes_a_file_for_each_rank(void **state)
     }
 }
 
+/* K and V of 2 tokens, one head of 4: 64 bytes; what the ranks tell each other about lengths is none of them. */
+static int forward_body(int rank, int ranks, void *arg)
+{
+    float q[8] = { 0 }, k[8] = { 0 }, v[8] = { 0 }, o[8], lse[2];
+    rondo_layout_desc_t shape = RONDO_LAYOUT_DESC_INIT;
+    rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    rondo_attention_fwd_t fwd = { sizeof(fwd), q, k, v, o, lse, 0 };
+    rondo_config_t config = RONDO_CONFIG_INIT;
+    rondo_comm_t comm = NULL;
+    rondo_layout_t layout = NULL;
+    rondo_plan_t plan = NULL;
+    rondo_request_t request = NULL;
+    int err;
+
+    shape.tokens = 2 * ranks, shape.ranks = ranks;
+    desc.q_heads = desc.kv_heads = 1, desc.qk_dim = 4;
+    options.schedule = "ring", options.binding = "copy", options.backward = "none";
+    config.transport = "self";
+    err = meet(arg, rank, ranks, &config, &comm);
+    if (!err)
+        err = rondo_layout_create(&shape, &layout);
+    if (!err)
+        err = rondo_attention_plan(comm, layout, &desc, &options, &plan);
+    if (!err)
+        err = rondo_attention_forward(plan, &fwd, NULL, &request);
+    if (!err)
+        err = rondo_wait(&request, 20000);
+    rondo_plan_destroy(plan);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return err;
+}
+
+static void bytes_are_those_of_blocks(void **state)
+{
+    static struct meeting meeting;
+    char *text;
+
+    (void)state;
+    setenv("RONDO_TRACE", in_folder("f.%r.json"), 1);
+    assert_int_equal(run_ranks(2, 0, 60, forward_body, &meeting), 0);
+    unsetenv("RONDO_TRACE");
+    for (int r = 0; r < 2; r++) {
+        text = take_file(r ? "f.1.json" : "f.0.json");
+        assert_int_equal(count(text, "\"bytes\":64}"), 2);
+        assert_int_equal(count(text, "\"bytes\":"), 2);
+        free(text);
+    }
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -309,6 +360,7 @@ int main(void)
         cmocka_unit_test(is_written_by_its_last_owner),
         cmocka_unit_test(says_when_it_cannot_be_written),
         cmocka_unit_test(a_communicator_writes_a_file_for_each_rank),
+        cmocka_unit_test(bytes_are_those_of_blocks),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
