@@ -18,7 +18,7 @@ static size_t message_bytes(const struct ri_pass *pass, const struct ri_step *st
     return rows.rows * rows.row_bytes;
 }
 
-/* What this rank sends in one start, by lane; what it gives out without sending. */
+/* What this rank sends in one start, by lane, without stamps; what it gives out without sending. */
 static void print_bytes(FILE *out, const struct ri_pass *pass)
 {
     size_t sent[RI_LANES] = { 0 }, bound = 0;
@@ -28,8 +28,11 @@ static void print_bytes(FILE *out, const struct ri_pass *pass)
 
         if (step->op != RI_SEND)
             continue;
-        for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++)
+        for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++) {
+            if (pass->messages[m].tensor == RI_STAMP)
+                continue;
             *(step->bind ? &bound : &sent[step->lane]) += message_bytes(pass, step, &pass->messages[m]);
+        }
     }
     fprintf(out, "  sends %zu bytes on lane local, %zu on lane host; %zu bytes are read in place\n",
             sent[RI_LANE_LOCAL], sent[RI_LANE_HOST], bound);

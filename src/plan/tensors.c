@@ -2,6 +2,8 @@
 /* What the tensors of attention look like, and which of them travel together. */
 #include "plan/plan.h"
 
+#include <assert.h>
+
 _Static_assert((int)RI_TENSORS == (int)RONDO_TENSOR_COUNT, "tensors have the numbers of the public ones");
 _Static_assert((int)RI_STAMP < (int)RI_XFER_KINDS, "messages are counted by what they carry");
 
@@ -31,6 +33,7 @@ struct ri_shape ri_tensor_shape(const rondo_attention_desc_t *desc, enum ri_tens
         [RI_T_DV] = { kv, v, 0 },
     };
 
+    assert(tensor < RI_TENSORS); /* not a stamp */
     return shapes[tensor];
 }
 

@@ -183,6 +183,22 @@ static void bytes_between_hosts_have_their_lane(void **state)
 
 /* ---- the text ---- */
 
+/* Of a ring over two ranks: K and V of its own block, and back dK and dV of the other's. */
+static int expect_bytes(const char *text, const struct problem *p, rondo_layout_t layout, int rank)
+{
+    uint64_t forward = (uint64_t)rondo_layout_tokens(layout, rank) * kv_bytes(p);
+    uint64_t both = forward + (uint64_t)rondo_layout_tokens(layout, 1 - rank) * kv_bytes(p);
+    char lines[2][128];
+    const char *second;
+
+    for (int i = 0; i < 2; i++)
+        snprintf(lines[i], sizeof(lines[i]), "  sends %llu bytes on lane local, 0 on lane host; 0 bytes are "
+                 "read in place\n", (unsigned long long)(i ? both : forward));
+    second = strstr(text, "backward:");
+    return expect(strstr(text, lines[0]) != NULL, "no \"%s\" in: %.400s", lines[0], text) +
+           expect(second && strstr(second, lines[1]), "no \"%s\" in: %.800s", lines[1], text);
+}
+
 static int text_body(int rank, int ranks, void *arg)
 {
     static const char *const words[] = { "ring", "kv_grad", "zigzag", "31 tokens over 2 ranks", "causal mask",
@@ -203,6 +219,8 @@ static int text_body(int rank, int ranks, void *arg)
     bad += expect(!bad && strlen(text) + 1 == needed, "needed is %zu", needed);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && !bad; i++)
         bad += expect(strstr(text, words[i]) != NULL, "no \"%s\" in: %.300s", words[i], text);
+    if (!bad)
+        bad += expect_bytes(text, &t->problem, layout, rank);
     for (size_t bytes = 1; bytes < needed && !bad; bytes += bytes < 5 ? 1 : needed / 7) {
         memset(part, '#', needed);
         bad += expect(!rondo_plan_describe(plan, part, bytes, &again) && again == needed, "short describe");
