@@ -51,7 +51,9 @@ typedef struct rondo_plan_options {
     { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0 }
 
 /* The caller's tensors of one rank, packed; n = rondo_layout_tokens(layout, rank).  They stay the
- * caller's, and must stay where they are and unwritten (outputs: untouched) until the request is done.
+ * caller's, and must stay where they are and unwritten (outputs: untouched) until the request is done,
+ * well or not: ranks of one host may read the inputs in place.  After an error they are the caller's again,
+ * but for a kernel of another rank that reads them for more than 2 s after this one has given up.
  * With n == 0 every pointer may be NULL. */
 typedef struct rondo_attention_fwd {
     size_t struct_bytes;

@@ -17,7 +17,8 @@ rondo_status_t rondo_test(rondo_request_t *request, int *done);
 
 /* Works until done.  timeout_ms -1: the communicator's.  After RONDO_ERR_TIMEOUT, or any other error
  * in flight, the request is NULL, outputs are undefined and the communicator has failed: its plans and
- * itself can only be destroyed. */
+ * itself can only be destroyed.  The tensors are the caller's again: others that read them in place are
+ * stopped, and a kernel of theirs that runs right now is waited for, 2 s at most. */
 rondo_status_t rondo_wait(rondo_request_t *request, int timeout_ms);
 
 #pragma GCC visibility pop

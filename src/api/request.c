@@ -2,6 +2,7 @@
 #include "api/request.h"
 
 #include <limits.h>
+#include <time.h>
 
 #include "api/verify.h"
 #include "base/clock.h"
@@ -38,11 +39,28 @@ static void unlink_request(struct rondo_request *request)
         request->taken(request->owner);
 }
 
+/* Ends a run that others may read.  They have been told, and begin nothing more; who is inside a kernel
+ * ends it first, and meanwhile our other threads have the lock. */
+static void stop(struct rondo_comm *comm, struct ri_engine *engine)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    int64_t deadline_ns = ri_now_ns() + RI_ENGINE_READERS_NS;
+
+    while (!ri_engine_stop(engine, deadline_ns)) {
+        ri_family_unlock(comm->family);
+        nanosleep(&pause, NULL);
+        ri_family_relock(comm->family);
+    }
+}
+
 int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, struct ri_engine *engine,
                      const char *what, uint64_t *completed, int status, rondo_request_t *handle)
 {
-    if (status)
-        return ri_comm_fail(comm, status);
+    if (status) {
+        status = ri_comm_fail(comm, status);
+        stop(comm, engine);
+        return status;
+    }
     request->comm = comm;
     request->engine = engine;
     request->what = what;
@@ -65,7 +83,7 @@ void ri_request_cancel(struct rondo_request *request)
     if (request->state == 0)
         ri_comm_fail(request->comm, ri_error(RONDO_ERR_PEER, "rank %d destroyed a %s that was under way",
                                              request->comm->rank, request->what));
-    ri_engine_cancel(request->engine);
+    stop(request->comm, request->engine);
     unlink_request(request);
 }
 
@@ -160,8 +178,8 @@ static int end(rondo_request_t *handle)
     int state = request->state;
 
     *handle = NULL;
-    if (state != 1) /* the others have been told: those who read our memory let go now */
-        ri_engine_cancel(request->engine);
+    if (state != 1)
+        stop(comm, request->engine);
     unlink_request(request);
     if (state == 1)
         return 0;

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Content that is read in place: when it is let go, and when its memory may be written again. */
-#include <time.h>
-
-#include "base/clock.h"
 #include "engine/private.h"
-
-/* How long a run that has failed waits for the readers of its memory: they let go when they hear of
- * the failure, or are gone themselves. */
-static const int64_t readers_ns = 2000000000;
 
 /* Do two operands share a place?  Part p lies at place p mod the room of its slot. */
 static int overlap(const struct ri_schedule *s, const struct ri_operand *a, const struct ri_operand *b)
@@ -155,12 +148,66 @@ void ri_engine_finish_bindings(struct ri_engine *engine, uint32_t step)
     }
 }
 
-void ri_engine_await_readers(struct ri_engine *engine)
-{
-    const struct timespec pause = { .tv_nsec = 1000000 };
-    int64_t deadline_ns = ri_now_ns() + readers_ns;
+/* ---- pieces of work that read in place ---- */
 
+/* Enters, or leaves, what the step reads in place, in one order, up to the first `most`.  Returns how
+ * many; fewer when one is refused. */
+static uint32_t each_read(struct ri_engine *engine, uint32_t step, uint32_t most, int *refused)
+{
+    const struct ri_schedule *s = engine->schedule;
+    const struct ri_program *program = engine->program;
+    const struct ri_transport_ops *ops = program->transport->ops;
+    const struct ri_step *it = &s->steps[step];
+    uint32_t n = 0;
+
+    for (uint32_t d = it->first_dep; d < it->first_dep + it->deps; d++)
+        for (uint32_t x = program->first_xfer[s->deps[d]];
+             engine->dep_reads[d] && x < program->first_xfer[s->deps[d] + 1]; x++) {
+            const struct ri_xfer *xfer = &program->xfers[x];
+
+            if (xfer->send || !xfer->reference.counter)
+                continue;
+            if (n == most)
+                return n;
+            if (!refused)
+                ops->leave(program->transport, &xfer->reference);
+            else if ((*refused = ops->enter(program->transport, &xfer->reference)) != 0)
+                return n;
+            n++;
+        }
+    return n;
+}
+
+int ri_engine_enter(struct ri_engine *engine, uint32_t step)
+{
+    int refused = 0;
+    uint32_t entered = each_read(engine, step, UINT32_MAX, &refused);
+
+    if (refused)
+        each_read(engine, step, entered, NULL);
+    return refused;
+}
+
+void ri_engine_leave(struct ri_engine *engine, uint32_t step)
+{
+    each_read(engine, step, UINT32_MAX, NULL);
+}
+
+/* ---- a run that is given up ---- */
+
+void ri_engine_revoke(struct ri_engine *engine)
+{
+    const struct ri_program *program = engine->program;
+
+    for (uint32_t x = 0; x < program->first_xfer[engine->schedule->step_count]; x++)
+        if (program->xfers[x].send && program->xfers[x].bind && program->xfers[x].state == RI_XFER_DONE)
+            program->transport->ops->revoke(program->transport, &program->xfers[x]);
+}
+
+int ri_engine_is_read(const struct ri_engine *engine)
+{
     for (uint32_t i = 0; i < engine->schedule->step_count; i++)
-        while (has_readers(engine->program, i) && ri_now_ns() < deadline_ns)
-            nanosleep(&pause, NULL);
+        if (has_readers(engine->program, i))
+            return 1;
+    return 0;
 }

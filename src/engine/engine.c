@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -175,14 +176,16 @@ static int work(struct ri_engine *engine, int *acted)
         engine->state[engine->current] = RI_STEP_UNDER_WAY;
     }
     if (engine->next_piece < program->pieces[engine->current]) {
-        int err;
-
         int64_t start_ns;
+        int err = ri_engine_enter(engine, (uint32_t)engine->current);
 
+        if (err)
+            return err;
         charge(engine, 0);
         start_ns = engine->last_ns;
         err = program->run(program->owner, (uint32_t)engine->current, engine->next_piece++);
         charge(engine, 1);
+        ri_engine_leave(engine, (uint32_t)engine->current);
         if (err)
             return err;
         if (program->transport->trace)
@@ -221,7 +224,7 @@ static void give_up(struct ri_engine *engine)
 }
 
 /* Cancelling may see other messages fail, and their texts must not stand for the cause.  The readers of
- * our memory let go when they hear of the failure, so ri_engine_cancel waits for them, and not this. */
+ * our memory should hear of the cause first, so ri_engine_stop takes it back, and not this. */
 static int fail(struct ri_engine *engine, int status)
 {
     char cause[512];
@@ -286,13 +289,25 @@ int ri_engine_progress(struct ri_engine *engine, int *idle)
     return 0;
 }
 
-void ri_engine_cancel(struct ri_engine *engine)
+int ri_engine_stop(struct ri_engine *engine, int64_t deadline_ns)
 {
     if (!engine->program)
-        return;
+        return 1;
     give_up(engine);
-    ri_engine_await_readers(engine);
+    ri_engine_revoke(engine);
+    if (ri_engine_is_read(engine) && ri_now_ns() < deadline_ns)
+        return 0;
     forget_run(engine);
+    return 1;
+}
+
+void ri_engine_cancel(struct ri_engine *engine)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    int64_t deadline_ns = ri_now_ns() + RI_ENGINE_READERS_NS;
+
+    while (!ri_engine_stop(engine, deadline_ns))
+        nanosleep(&pause, NULL);
 }
 
 void ri_engine_where(const struct ri_engine *engine, char *text, size_t bytes, int *peer)

@@ -52,11 +52,17 @@ int ri_engine_start(struct ri_engine *engine, const struct ri_program *program);
 /* Does one piece of work at most, and moves messages.  1: all steps are done, nothing is read in place
  * any more, and nobody reads what was given out; 0: not yet, *idle says that nothing could be done;
  * negative: the run has failed, nothing of it is posted or read in place any more.  Then tell the others,
- * and cancel: only that waits for those who read our memory. */
+ * and stop: only that takes back our memory. */
 int ri_engine_progress(struct ri_engine *engine, int *idle);
 
 /* Gives up the run, also one that has failed: cancels what is posted, lets go of what is read in place,
- * and waits, 2 s at most, until nobody reads what was given out.  The engine can start again. */
+ * and takes back what was given out.  1: the run is over, and the engine can start again.  0: another rank
+ * is inside a piece of work that reads it, and deadline_ns has not come: call again a little later.  Who
+ * cannot wait for ever gives now + RI_ENGINE_READERS_NS. */
+int ri_engine_stop(struct ri_engine *engine, int64_t deadline_ns);
+#define RI_ENGINE_READERS_NS ((int64_t)2000000000)
+
+/* The same, and waits here. */
 void ri_engine_cancel(struct ri_engine *engine);
 
 /* Where the run stands, for error texts: the first step that is not done, as "step 3 recv K2 from 1". */

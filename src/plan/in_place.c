@@ -45,8 +45,7 @@ void ri_in_place_prepare(struct ri_run *run, uint32_t step)
         if (it->op == RI_RECV)
             continue;
         ri_run_place_message(run, step, m);
-        if (xfer->bind)
-            xfer->reference = run->references[slot][message->tensor];
+        xfer->reference = run->references[slot][message->tensor];
     }
 }
 

@@ -218,6 +218,40 @@ static void self_release(struct ri_transport *transport, struct ri_xfer *receive
     receive->reference.counter = NULL;
 }
 
+static int self_enter(struct ri_transport *transport, const struct ri_reference *reference)
+{
+    struct ri_self_world *world = self_of(transport)->world;
+    int entered;
+
+    pthread_mutex_lock(&world->lock);
+    entered = ri_self_enter(reference->counter);
+    pthread_mutex_unlock(&world->lock);
+    if (entered)
+        return 0;
+    return ri_error(RONDO_ERR_PEER, "rank %d has given up its run, and taken back what rank %d read in its "
+                    "memory", reference->holder, transport->rank);
+}
+
+static void self_leave(struct ri_transport *transport, const struct ri_reference *reference)
+{
+    struct ri_self_world *world = self_of(transport)->world;
+
+    pthread_mutex_lock(&world->lock);
+    ri_self_leave(world, reference->counter);
+    pthread_mutex_unlock(&world->lock);
+}
+
+static void self_revoke(struct ri_transport *transport, struct ri_xfer *send)
+{
+    struct ri_self_world *world = self_of(transport)->world;
+
+    if (!send->bind || !send->handle)
+        return;
+    pthread_mutex_lock(&world->lock);
+    ((struct ri_self_message *)send->handle)->revoked = 1;
+    pthread_mutex_unlock(&world->lock);
+}
+
 static void self_close(struct ri_transport *transport)
 {
     struct ri_self *self = self_of(transport);
@@ -251,5 +285,8 @@ const struct ri_transport_ops ri_transport_self = {
     .cancel = self_cancel,
     .readers = self_readers,
     .release = self_release,
+    .enter = self_enter,
+    .leave = self_leave,
+    .revoke = self_revoke,
     .close = self_close,
 };

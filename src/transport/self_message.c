@@ -285,7 +285,7 @@ void ri_self_post_end(struct ri_self *self, struct ri_xfer *xfer)
         reader_add(message, xfer);
     if (world->members[xfer->peer].presence == CLOSED)
         message_fail(world, message, RONDO_ERR_PEER, xfer->peer);
-    else if (message->root && world->members[message->root->source].presence == CLOSED)
+    else if (message->root && message->root->revoked)
         message_fail(world, message, RONDO_ERR_PEER, message->root->source);
     else if (message->end[!end])
         message_match(world, message);
@@ -297,14 +297,21 @@ void ri_self_copy(struct ri_self_world *world, struct ri_self_message *message)
 {
     const struct ri_xfer *from = message->end[SEND];
     const struct ri_xfer *to = message->end[RECEIVE];
+    struct ri_self_message *read = from->reference.counter; /* the sender reads it in place; NULL: its own */
     size_t rows = ri_xfer_contiguous(from) ? 1 : from->rows;
     size_t row_bytes = ri_xfer_contiguous(from) ? message->bytes[SEND] : from->row_bytes;
 
+    if (read && !ri_self_enter(read)) {
+        message_fail(world, message, RONDO_ERR_PEER, read->root->source);
+        return;
+    }
     message->stage = COPYING;
     pthread_mutex_unlock(&world->lock);
     for (size_t row = 0; row < rows && row_bytes > 0; row++)
         ri_xfer_unpack(to, row * row_bytes, from->base + row * from->row_stride, row_bytes);
     pthread_mutex_lock(&world->lock);
+    if (read)
+        ri_self_leave(world, read);
     message_settle(message, RONDO_OK, message->due_ns);
     wake(world, message->source);
     pthread_cond_broadcast(&world->copied);
@@ -346,7 +353,9 @@ void ri_self_finish(struct ri_self *self, struct ri_xfer *xfer)
     if (status == RONDO_ERR_MISMATCH)
         say_mismatch(message);
     if (status == RONDO_ERR_PEER)
-        ri_error(status, "rank %d has closed its transport", message->gone);
+        ri_error(status, "rank %d has %s", message->gone,
+                 self->world->members[message->gone].presence == CLOSED
+                     ? "closed its transport" : "given up its run, and taken back what was passed on");
     if (status)
         ri_xfer_failed(xfer, status);
     else if (xfer->bind)
@@ -415,8 +424,10 @@ int ri_self_readers(struct ri_self_world *world, struct ri_xfer *send)
 {
     struct ri_self_message *message = send->handle;
 
-    if (!message || message->readers)
-        return message ? message->readers : 0;
+    int readers = !message ? 0 : message->revoked ? message->inside : message->readers;
+
+    if (!message || readers)
+        return readers;
     send->handle = NULL;
     message->given = 0;
     message_recycle(world, message);
@@ -429,6 +440,28 @@ void ri_self_release(struct ri_self_world *world, struct ri_self_message *messag
     message_recycle(world, message);
 }
 
+int ri_self_enter(struct ri_self_message *message)
+{
+    struct ri_self_message *root = message->root;
+
+    if (!root || root->revoked)
+        return 0;
+    root->inside++;
+    return 1;
+}
+
+void ri_self_leave(struct ri_self_world *world, struct ri_self_message *message)
+{
+    struct ri_self_message *root = message->root;
+    struct ri_self *holder = world->members[root->source].rank;
+
+    if (--root->inside > 0 || !root->revoked)
+        return;
+    if (holder)
+        atomic_store(&holder->let_go, 1);
+    wake(world, root->source);
+}
+
 static void forsake(struct ri_self_world *world, struct ri_self_message *message, int rank)
 {
     int given = message->given && message->source == rank;
@@ -436,6 +469,8 @@ static void forsake(struct ri_self_world *world, struct ri_self_message *message
     int holds = message->root && message->root->source == rank;
     int ends = message->end[SEND] || message->end[RECEIVE];
 
+    if (message->source == rank && message->readers)
+        message->revoked = 1;
     if (given)
         message->given = 0;
     if (read)

@@ -38,6 +38,8 @@ struct ri_self_message {
     struct ri_self_message *root;
     char *base;    /* where the content lies */
     int readers;   /* of this message's own content */
+    int inside;    /* those of them that are between enter and leave */
+    uint8_t revoked; /* enter refuses */
     uint8_t given; /* the send is DONE, and its owner may ask for readers */
     uint8_t read;  /* the receive is DONE, and not released */
     struct ri_self_message *next;     /* in an inbox, in the queue, or among the spare ones */
@@ -119,11 +121,15 @@ void ri_self_finish(struct ri_self *self, struct ri_xfer *xfer);
  * whose content is being read has gone through, and is DONE. */
 void ri_self_give_up(struct ri_self *self, struct ri_xfer *xfer);
 
-/* How many still read what a bound send gave out. */
+/* How many still read what a bound send gave out; once revoked: how many are inside. */
 int ri_self_readers(struct ri_self_world *world, struct ri_xfer *send);
 
 /* What came with this message is not read any more. */
 void ri_self_release(struct ri_self_world *world, struct ri_self_message *message);
+
+/* Around reading what came with this message.  enter: whether it may be read. */
+int ri_self_enter(struct ri_self_message *message);
+void ri_self_leave(struct ri_self_world *world, struct ri_self_message *message);
 
 /* A rank has closed: see ri_self_world_exit. */
 void ri_self_forsake(struct ri_self_world *world, int rank);

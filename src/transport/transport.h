@@ -34,7 +34,9 @@ struct ri_xfer {
     size_t rows, row_bytes, row_stride;
     int32_t peer;
     uint8_t send, lane;
-    /* Nothing is copied: base and reference of the receive say, when it is DONE, where the content
+    /* A send of what is read in place has the reference of its receive also when it copies: the copy is
+     * made only while enter would not refuse.
+     * bind: nothing is copied: base and reference of the receive say, when it is DONE, where the content
      * lies, until the transport's release.  A send gives out memory of its own rank (reference.counter
      * NULL; base must not be written before the transport's readers says 0), or passes on the reference
      * of a receive that is not released before the send is DONE.  Equal at both ends; the local lane,
@@ -104,16 +106,23 @@ struct ri_transport_ops {
      * has gone through, and is DONE: see readers. */
     void (*cancel)(struct ri_transport *transport, struct ri_xfer *const *xfers, int n);
 
-    /* Binding; both NULL: this transport copies.
+    /* Binding; all NULL: this transport copies.
      * readers: how many ranks still read what this send, which is DONE, gave out.  0 for one that passed
      * a reference on, or that never bound.  Never falls to 0 while a reader passes it on; 0 is final.
      * When it falls to 0, a holder that sleeps is woken.
      * release: what this receive, which is DONE, brought is not read here any more; clears its
      * reference, so that a reference shows what is to be released.
-     * A rank that closes lets go of all it reads.  What it gave out is given to nobody any more; those
-     * that have it may read as long as the memory is there, so its owner first waits for readers. */
+     * enter, leave: around each short time in which this rank reads what lies at a reference.  enter does
+     * not wait; RONDO_ERR_PEER names the holder that has revoked it: then nothing may be read.
+     * revoke: the holder of what this send, which is DONE, gave out takes it back: it is given to nobody
+     * any more, enter refuses from now on, and readers counts only those that are between enter and leave.
+     * A rank that closes lets go of all it reads, and revokes what it gave out, but waits for nobody: its
+     * owner first waits for readers. */
     int (*readers)(struct ri_transport *transport, struct ri_xfer *send);
     void (*release)(struct ri_transport *transport, struct ri_xfer *receive);
+    int (*enter)(struct ri_transport *transport, const struct ri_reference *reference);
+    void (*leave)(struct ri_transport *transport, const struct ri_reference *reference);
+    void (*revoke)(struct ri_transport *transport, struct ri_xfer *send);
 
     /* Local.  Accepts NULL and half-made objects. */
     void (*close)(struct ri_transport *transport);

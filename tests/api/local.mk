@@ -32,6 +32,11 @@ tests_api_test_collectives_SOURCES = tests/api/test_collectives.c $(api_shard)
 tests_api_test_collectives_CFLAGS = $(test_cflags)
 tests_api_test_collectives_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_give_up
+tests_api_test_give_up_SOURCES = tests/api/test_give_up.c $(api_shard)
+tests_api_test_give_up_CFLAGS = $(test_cflags)
+tests_api_test_give_up_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_trouble
 tests_api_test_trouble_SOURCES = tests/api/test_trouble.c $(api_shard)
 tests_api_test_trouble_CFLAGS = $(test_cflags)

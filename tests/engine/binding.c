@@ -28,11 +28,11 @@ struct rank {
     int64_t memory[MAX_SLOTS][NUMBERS];
     int64_t *where[MAX_SLOTS]; /* NULL: nothing is there */
     struct ri_reference reference[MAX_SLOTS];
-    int calls, fail_at, fail_arrived, copies, done;
+    int calls, fail_at, stop_at, fail_arrived, copies, done;
 };
 
 static struct rank ranks[MAX_RANKS];
-
+static int64_t stop_deadline_ns; /* for the call stop_at, inside which rank 0 gives up: 0, it does not wait */
 static int64_t power(int n)
 {
     return n ? 10 * power(n - 1) : 1;
@@ -68,6 +68,8 @@ static int run(void *owner, uint32_t index, uint32_t piece)
     const struct ri_step *step = step_of(r, index);
 
     r->calls++;
+    if (r->stop_at == r->calls)
+        assert_int_equal(ri_engine_stop(ranks[0].engine, stop_deadline_ns), stop_deadline_ns == 0);
     if (r->fail_at == r->calls)
         return ri_error(RONDO_ERR_KERNEL, "kernel fails as it was told");
     for (int side = 0; side < 2; side++)
@@ -381,21 +383,31 @@ static void a_holder_waits_to_rewrite(void **state)
     }
 }
 
-static void a_holder_is_not_done_while_others_read(void **state)
+/* Rank 1 computes with the block of rank 0, which gives up inside call stop_at. */
+static void read_on(int stop_at)
 {
-    char text[160];
-    int peer, idle;
+    int idle;
 
-    (void)state;
     open_all(2, ri_build_ring_forward, 0);
     fill(2, 1);
     start(&ranks[0]);
     start(&ranks[1]);
     ranks[1].pieces[ranks[1].schedule->step_count - 1] = 1000;
+    ranks[1].stop_at = stop_at;
     while (ranks[1].calls < 10) {
         ri_engine_progress(ranks[0].engine, &idle);
         ri_engine_progress(ranks[1].engine, &idle);
     }
+    assert_false(nobody_reads(&ranks[0]));
+}
+
+static void a_holder_is_not_done_while_others_read(void **state)
+{
+    char text[160];
+    int peer;
+
+    (void)state;
+    read_on(0);
     assert_int_equal(push(0), 0);
     ri_engine_where(ranks[0].engine, text, sizeof(text), &peer);
     assert_non_null(strstr(text, "others still read 1"));
@@ -439,25 +451,25 @@ static void nobody_reads_after_a_failure(void **state)
     }
 }
 
-/* The reader never hears of it: the holder waits for a while, and not for ever. */
-static void a_holder_waits_in_vain_only_for_a_while(void **state)
+/* Between two pieces at once; inside one after its end, or its own deadline. */
+static void a_holder_takes_back_what_is_read(void **state)
 {
     int idle;
 
     (void)state;
-    open_all(2, ri_build_ring_forward, 0);
-    fill(2, 1);
-    start(&ranks[0]);
-    start(&ranks[1]);
-    ranks[1].pieces[ranks[1].schedule->step_count - 1] = 1000;
-    while (ranks[1].calls < 10) {
-        ri_engine_progress(ranks[0].engine, &idle);
-        ri_engine_progress(ranks[1].engine, &idle);
+    for (int inside = 0; inside < 3; inside++) {
+        read_on(inside ? 11 : 0);
+        stop_deadline_ns = inside == 1 ? INT64_MAX : 0;
+        if (inside)
+            assert_int_equal(ri_engine_progress(ranks[1].engine, &idle), 0);
+        assert_int_equal(ri_engine_stop(ranks[0].engine, INT64_MAX), 1);
+        assert_true(nobody_reads(&ranks[0]));
+        assert_int_equal(ri_engine_progress(ranks[1].engine, &idle), RONDO_ERR_PEER);
+        assert_non_null(strstr(rondo_last_error(), "rank 0 has given up its run"));
+        assert_int_equal(ranks[1].calls, inside ? 11 : 10);
+        ri_engine_cancel(ranks[1].engine);
+        close_all(2);
     }
-    ri_engine_cancel(ranks[0].engine);
-    ri_engine_cancel(ranks[1].engine);
-    assert_true(nobody_reads(&ranks[0]));
-    close_all(2);
 }
 
 static void arrived_may_refuse(void **state)
@@ -480,7 +492,7 @@ int main(void)
         cmocka_unit_test(a_holder_waits_to_rewrite),
         cmocka_unit_test(a_holder_is_not_done_while_others_read),
         cmocka_unit_test(nobody_reads_after_a_failure),
-        cmocka_unit_test(a_holder_waits_in_vain_only_for_a_while),
+        cmocka_unit_test(a_holder_takes_back_what_is_read),
         cmocka_unit_test(arrived_may_refuse),
     };
 

@@ -308,6 +308,54 @@ static void cancelled_send_that_is_read_is_done(void **state)
     bench_close(&bench);
 }
 
+/* ---- taking back ---- */
+
+static void revoked_content_is_not_entered(void **state)
+{
+    static char content[bytes];
+    struct ri_xfer pair[2], on[2] = { bound_send(2, 1, content, NULL), bound_receive(1, 1) };
+    struct bench bench;
+
+    bench_open(&bench, *state, 3, NULL);
+    bind(&bench, 0, 1, content, NULL, pair);
+    assert_int_equal(bench.ops->enter(bench.rank[1], &pair[1].reference), 0);
+    bench.ops->revoke(bench.rank[0], &pair[0]);
+    assert_int_equal(readers(&bench, 0, &pair[0]), 1);
+    assert_int_equal(bench.ops->enter(bench.rank[1], &pair[1].reference), RONDO_ERR_PEER);
+    bench.ops->leave(bench.rank[1], &pair[1].reference);
+    assert_int_equal(readers(&bench, 0, &pair[0]), 0);
+    on[0].reference = pair[1].reference;
+    bench_post(&bench, 2, &on[1], 1);
+    bench_post(&bench, 1, &on[0], 1);
+    bench_run(&bench, on, 2);
+    assert_int_equal(on[1].status, RONDO_ERR_PEER);
+    release(&bench, 1, &pair[1]);
+    bench_close(&bench);
+}
+
+/* Rank 1 sends rank 2 a copy of what it reads at rank 0, which takes it back before it is made. */
+static void revoked_content_is_not_copied(void **state)
+{
+    static char content[bytes] = { 1 }, memory[bytes];
+    struct ri_xfer pair[2], copy[2];
+    struct bench bench;
+
+    bench_open(&bench, *state, 3, NULL);
+    bind(&bench, 0, 1, content, NULL, pair);
+    copy[0] = bench_send(2, 5, pair[1].base, bytes);
+    copy[0].reference = pair[1].reference;
+    copy[1] = bench_receive(1, 5, memory, bytes);
+    bench_post(&bench, 1, &copy[0], 1);
+    bench_post(&bench, 2, &copy[1], 1);
+    bench.ops->revoke(bench.rank[0], &pair[0]);
+    bench_run(&bench, copy, 2);
+    assert_int_equal(memory[0], 0);
+    assert_non_null(strstr(copy[0].why, "rank 0 has given up its run"));
+    assert_non_null(strstr(copy[1].why, "rank 0 has given up its run"));
+    release(&bench, 1, &pair[1]);
+    bench_close(&bench);
+}
+
 /* ---- closing ---- */
 
 static void a_reader_that_closes_lets_go(void **state)
@@ -440,6 +488,8 @@ int main(void)
         ON_ALL(cancels_either_end_before_it_is_read),
         ON_ALL(meets_anew_after_a_cancel),
         ON_ALL(cancelled_send_that_is_read_is_done),
+        ON_ALL(revoked_content_is_not_entered),
+        ON_ALL(revoked_content_is_not_copied),
         ON_ALL(a_reader_that_closes_lets_go),
         ON_ALL(a_holder_that_closes_gives_to_nobody_else),
         ON_ALL(closes_in_any_order_with_readers),
