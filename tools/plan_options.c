@@ -48,8 +48,9 @@ static void help(void)
         "      --check            also proves every schedule that is listed\n"
         "      --print RANK       prints that rank's schedule of the cheapest in each pass\n"
         "      --timeline AS      writes the cheapest of the first pass as text, svg or chrome\n"
-        "      --output FILE      where the timeline goes (default: standard output)\n"
-        "      --json             prints the list as JSON\n"
+        "      --output FILE      where the timeline goes (default: standard output, where svg and\n"
+        "                         chrome stand alone)\n"
+        "      --json             prints the list as JSON, alone on standard output\n"
         "      --help, --version\n\n"
         "Returns 0; 1 if a schedule or the output failed; 2 if an option is refused.\n");
 }
@@ -339,6 +340,25 @@ static int parse_option(struct plan_options *options, int c)
     return result == 0 ? 0 : -1; /* getopt_long has named an option that we do not know */
 }
 
+/* What would meet on standard output, where JSON and pictures stand alone. */
+static int refuse_outputs(const struct plan_options *o)
+{
+    int shown = o->timeline && !o->output;
+
+    if (o->output && !o->timeline)
+        plan_say("--output %s: there is no --timeline to write", o->output);
+    else if (o->json && shown)
+        plan_say("--json and --timeline both want standard output; give the timeline an --output");
+    else if (o->json && o->print_rank >= 0)
+        plan_say("--print %d: JSON stands alone; leave --print or --json out", o->print_rank);
+    else if (shown && o->timeline != ri_timeline_text && o->print_rank >= 0)
+        plan_say("--print %d: svg and chrome stand alone; give the timeline an --output",
+                 o->print_rank);
+    else
+        return 0;
+    return -1;
+}
+
 /* What options say of one another. */
 static int refuse_together(struct plan_options *o)
 {
@@ -353,12 +373,10 @@ static int refuse_together(struct plan_options *o)
     else if (o->print_rank >= o->ranks)
         plan_say("--print %d: --machine %s has ranks 0 to %d", o->print_rank, o->machine,
                  o->ranks - 1);
-    else if (o->output && !o->timeline)
-        plan_say("--output %s: there is no --timeline to write", o->output);
     else if (!o->forward_wanted && !o->backward_wanted)
         plan_say("--pass backward and --backward none leave nothing to price");
     else
-        return 0;
+        return refuse_outputs(o);
     return -1;
 }
 

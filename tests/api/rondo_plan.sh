@@ -105,6 +105,9 @@ refuses "--launch: 'both' is none of host, one, lanes" -m 2x2 --launch both
 refuses "--schedule: 'mesh'" -m 2x2 --schedule mesh
 refuses "--print 4: --machine 2x2 has ranks 0 to 3" -m 2x2 --print 4
 refuses "there is no --timeline" -m 2x2 --output x
+refuses "--print 0: JSON stands alone" -m 2x2 --json --print 0
+refuses "--print 0: svg and chrome stand alone" -m 2x2 --timeline svg --print 0
+refuses "both want standard output" -m 2x2 --json --timeline text
 refuses "leave nothing" -m 2x2 --pass backward --backward none
 refuses "'4'" -m 2x2 4
 
