@@ -45,7 +45,7 @@ static const struct {
     const char *form;
 } kinds[] = {
     [KIND_INTEGER] = {integer_units, "a whole number"},
-    [KIND_SIZE] = {size_units, "bytes, K, M or G"},
+    [KIND_SIZE] = {size_units, "a whole number, or one with K, M or G"},
     [KIND_DURATION_MS] = {ms_units, "seconds, or with ms, s, m or h"},
     [KIND_DURATION_US] = {us_units, "microseconds, or with us, ms or s"},
 };

@@ -259,7 +259,7 @@ static int check_query(const struct ri_candidate_query *query)
                         query->schedule);
     if (!gradients)
         return ri_error(RONDO_ERR_ARGUMENT,
-                        "backward \"%s\" is not known; use auto, kv-grad or q-grad",
+                        "backward \"%s\" is not known; use auto, kv-grad, q-grad or none",
                         query->gradients);
     return 0;
 }

@@ -146,7 +146,7 @@ static void refuses_bad_sizes_and_integers(void **state)
 
     for (size_t i = 0; i < sizeof(bad_sizes) / sizeof(bad_sizes[0]); i++)
         assert_refused("RONDO_SELF_BANDWIDTH", bad_sizes[i],
-                       "bytes, K, M or G, from 0 to 1048576G");
+                       "a whole number, or one with K, M or G, from 0 to 1048576G");
     for (size_t i = 0; i < sizeof(bad_counts) / sizeof(bad_counts[0]); i++)
         assert_refused("RONDO_YIELD", bad_counts[i], "a whole number, from -1 to 1000000000");
 }
