@@ -23,9 +23,9 @@ typedef struct rondo_unique_id {
  * thread at any time, with these bounds: calls that all ranks must make in one order (plans, splits,
  * collectives, the starts of one plan) are put in order by the caller; one request belongs to one thread
  * at a time; destroy is the last call on its object.  Calls take turns, in the order in which they came: a
- * wait gives up its turn after every piece of work, and has none while it is idle.  Kernels run within a turn, so
- * never two at once in a family, and may not call Rondo for it (RONDO_ERR_BUSY).  rondo_last_error
- * is of the calling thread. */
+ * wait gives up its turn after every round, which is a piece of work at most of each request under way in
+ * the family, and has none while it is idle.  Kernels run within a turn, so never two at once in a family,
+ * and may not call Rondo for it (RONDO_ERR_BUSY).  rondo_last_error is of the calling thread. */
 
 /* Options of one communicator.  Start from RONDO_CONFIG_INIT; what is left alone comes from the
  * environment (RONDO_*), then from the default.  Strings are borrowed for the call only. */

@@ -22,7 +22,7 @@
 enum { NEWS_WAKE, NEWS_CONTROL, NEWS_TRANSPORT };
 
 struct ri_family {
-    pthread_mutex_t mutex; /* of the next four, and of talks */
+    pthread_mutex_t mutex; /* of the next four, of woken, and of talks */
     pthread_cond_t changed;
     uint64_t next_ticket, serving; /* a ticket is a place in the queue for the lock */
     int is_held, references;
@@ -31,7 +31,8 @@ struct ri_family {
     struct ri_bootstrap *leaving;  /* by next_leaving; no communicator holds them */
     int64_t see_off_ns;            /* when to look at those again */
     int sleepers;
-    int wake_fd;                   /* readable: somebody has called ri_family_wake */
+    int woken;                     /* those of them who have been woken, and have not had their turn since */
+    int wake_fd;                   /* readable while there are such */
     int epoll_fd;                  /* of all news: data is NEWS_* */
     void (*advance)(struct ri_family *family);
 };
@@ -286,14 +287,47 @@ void ri_family_drop(struct ri_family *family, struct ri_bootstrap *bootstrap)
 
 /* ---- sleep ---- */
 
+/* Who was woken and found nothing must not sleep on wake_fd before the others have seen it too: they
+ * would keep each other awake. */
+static void await_woken(struct ri_family *family, int64_t most_ns)
+{
+    int64_t until_ns = ri_now_ns() + most_ns;
+    struct timespec until = { until_ns / 1000000000, until_ns % 1000000000 };
+    int late = 0;
+
+    pthread_mutex_lock(&family->mutex);
+    end_turn(family);
+    while (family->woken && !late)
+        late = pthread_cond_timedwait(&family->changed, &family->mutex, &until) == ETIMEDOUT;
+    take_turn(family);
+    pthread_mutex_unlock(&family->mutex);
+}
+
+/* The lock is held.  Whoever it was that woke this thread, it counts as woken. */
+static void wake_up(struct ri_family *family)
+{
+    eventfd_t wakes;
+
+    pthread_mutex_lock(&family->mutex);
+    family->sleepers--;
+    if (family->woken && --family->woken == 0) {
+        eventfd_read(family->wake_fd, &wakes);
+        pthread_cond_broadcast(&family->changed);
+    }
+    pthread_mutex_unlock(&family->mutex);
+}
+
 int ri_family_sleep(struct ri_family *family, int64_t most_ns)
 {
     struct timespec timeout = { most_ns / 1000000000, most_ns % 1000000000 };
     struct pollfd any = { family->epoll_fd, POLLIN, 0 };
     struct epoll_event events[8];
-    eventfd_t wakes;
     int n = 0, control = 0;
 
+    if (family->woken) {
+        await_woken(family, most_ns);
+        return 0;
+    }
     family->sleepers++;
     ri_family_unlock(family);
     if (ppoll(&any, 1, &timeout, NULL) > 0)
@@ -301,8 +335,7 @@ int ri_family_sleep(struct ri_family *family, int64_t most_ns)
     for (int i = 0; i < n; i++)
         control |= events[i].data.u64 == NEWS_CONTROL;
     ri_family_relock(family);
-    if (--family->sleepers == 0)
-        eventfd_read(family->wake_fd, &wakes);
+    wake_up(family);
     if (control)
         family->see_off_ns = 0;
     return control;
@@ -310,8 +343,13 @@ int ri_family_sleep(struct ri_family *family, int64_t most_ns)
 
 void ri_family_wake(struct ri_family *family)
 {
-    if (family->sleepers)
+    if (!family->sleepers)
+        return;
+    pthread_mutex_lock(&family->mutex);
+    if (!family->woken)
         eventfd_write(family->wake_fd, 1);
+    family->woken = family->sleepers;
+    pthread_mutex_unlock(&family->mutex);
 }
 
 /* ---- conversations ---- */

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 
 enum { THREADS = 3, ROUNDS = 200 };
 
@@ -64,6 +65,50 @@ static void a_thread_that_has_it_is_refused(void **state)
     assert_int_equal(ri_family_lock(family), 0);
     ri_family_unlock(family);
     ri_family_drop(family, NULL);
+}
+
+/* ---- sleep ---- */
+
+struct dormitory {
+    struct ri_family *family;
+    int over, risings; /* under the lock */
+};
+
+static void sleep_on(void *context, int thread)
+{
+    struct dormitory *d = context;
+
+    (void)thread;
+    if (ri_family_lock(d->family))
+        return;
+    while (!d->over) {
+        ri_family_sleep(d->family, 100000000);
+        d->risings++;
+    }
+    ri_family_unlock(d->family);
+}
+
+/* Each call wakes every thread, once: they have nothing to do, and must not keep each other awake. */
+static void sleepers_do_not_wake_each_other(void **state)
+{
+    const struct timespec pause = { .tv_nsec = 20000000 };
+    struct test_thread threads[THREADS];
+    static struct dormitory d;
+
+    (void)state;
+    assert_int_equal(ri_family_create(&d.family), 0);
+    test_threads_start(threads, THREADS, sleep_on, &d);
+    for (int i = 0; i <= 20; i++) {
+        nanosleep(&pause, NULL);
+        assert_int_equal(ri_family_lock(d.family), 0);
+        d.over = i == 20;
+        ri_family_wake(d.family);
+        ri_family_unlock(d.family);
+    }
+    test_threads_join(threads, THREADS);
+    assert_true(d.risings >= THREADS);
+    assert_true(d.risings < 1000); /* a rising or two for each of 21 calls; else they are 100000 */
+    ri_family_drop(d.family, NULL);
 }
 
 /* ---- a thread of rank 0 agrees, another uses the same communicator ---- */
@@ -181,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_overtakes),
         cmocka_unit_test(a_thread_that_has_it_is_refused),
+        cmocka_unit_test(sleepers_do_not_wake_each_other),
         cmocka_unit_test(an_agreement_leaves_the_lock_to_others),
         cmocka_unit_test(talks_do_not_mix),
         cmocka_unit_test(a_talk_that_lasts_is_named),
