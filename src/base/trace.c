@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,19 +37,65 @@ static size_t before_extension(const char *path)
     return dot && dot > name ? (size_t)(dot - path) : strlen(path);
 }
 
-static char *path_of(const char *path, int rank)
+/* number: 1 goes without saying. */
+static char *path_of(const char *path, int rank, int number)
 {
     const char *mark = strstr(path, "%r");
-    size_t head = mark ? (size_t)(mark - path) : before_extension(path), bytes = strlen(path) + 16;
-    char *own = malloc(bytes);
+    size_t head = mark ? (size_t)(mark - path) : before_extension(path), bytes = strlen(path) + 32;
+    char *own = malloc(bytes), later[16] = "";
 
     if (!own)
         return NULL;
+    if (number > 1)
+        snprintf(later, sizeof(later), "-%d", number);
     if (rank < 0)
         snprintf(own, bytes, "%s", path);
     else
-        snprintf(own, bytes, "%.*s%s%d%s", (int)head, path, mark ? "" : ".", rank,
+        snprintf(own, bytes, "%.*s%s%d%s%s", (int)head, path, mark ? "" : ".", rank, later,
                  path + head + (mark ? 2 : 0));
+    return own;
+}
+
+/* The names that were asked for, for as long as the process lives: later ones have a number. */
+struct name {
+    struct name *next;
+    int uses;
+    char path[];
+};
+
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct name *names;
+
+/* How many have asked with this path; 0: no memory. */
+static int count_use(const char *path)
+{
+    struct name *name;
+    int uses = 0;
+
+    pthread_mutex_lock(&names_lock);
+    for (name = names; name && strcmp(name->path, path) != 0; name = name->next)
+        ;
+    if (!name && (name = calloc(1, sizeof(*name) + strlen(path) + 1)) != NULL) {
+        strcpy(name->path, path);
+        name->next = names;
+        names = name;
+    }
+    if (name)
+        uses = ++name->uses;
+    pthread_mutex_unlock(&names_lock);
+    return uses;
+}
+
+static char *own_path(const char *path, int rank)
+{
+    char *first = path_of(path, rank, 1), *own = NULL;
+    int uses = first && rank >= 0 ? count_use(first) : 0;
+
+    if (uses < 2 && (uses || rank < 0))
+        return first;
+    if (uses)
+        own = path_of(path, rank, uses);
+    free(first);
     return own;
 }
 
@@ -59,7 +106,7 @@ int ri_trace_create(const char *path, int rank, struct ri_trace **trace_p)
     if (path && *path) {
         trace = calloc(1, sizeof(*trace) + EVENTS * sizeof(trace->events[0]));
         if (trace)
-            trace->path = path_of(path, rank);
+            trace->path = own_path(path, rank);
         if (!trace || !trace->path) {
             free(trace);
             return ri_error(RONDO_ERR_MEMORY, "no memory for a trace; leave RONDO_TRACE empty to have none");

@@ -28,7 +28,8 @@ struct ri_trace_event {
 struct ri_trace;
 
 /* Memory for all events is allocated here.  path: "%r" in it becomes the rank; without it "." and the
- * rank come before the extension.  rank < 0: events of many ranks, in one file of just that name.
+ * rank come before the extension; behind the rank "-2" and so on when this process has made one of that
+ * name before.  rank < 0: events of many ranks, in one file of just that name.
  * path "": *trace is NULL. */
 int ri_trace_create(const char *path, int rank, struct ri_trace **trace);
 

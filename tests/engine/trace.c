@@ -136,6 +136,27 @@ static void names_files_by_rank(void **state)
     }
 }
 
+/* Two communicators at once, and one after them. */
+static void later_ones_have_a_number(void **state)
+{
+    static const char *const names[] = { "m.9.json", "m.9-2.json", "m.9-3.json" };
+    struct ri_trace *traces[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct ri_trace_event event = { .end_ns = 1, .rank = 9, .name = "copy X0" };
+
+        assert_int_equal(ri_trace_create(in_folder(i % 2 ? "m.%r.json" : "m.json"), 9, &traces[i]), 0);
+        ri_trace_add(traces[i], &event);
+        if (i == 1)
+            ri_trace_destroy(traces[0]);
+    }
+    ri_trace_destroy(traces[1]);
+    ri_trace_destroy(traces[2]);
+    for (int i = 0; i < 3; i++)
+        free(take_file(names[i]));
+}
+
 static void is_off_without_a_name(void **state)
 {
     struct ri_trace *trace = (struct ri_trace *)(void *)folder;
@@ -206,11 +227,11 @@ static void counts_what_it_drops(void **state)
     int kept;
 
     (void)state;
-    assert_int_equal(ri_trace_create(in_folder("t.json"), 0, &trace), 0);
+    assert_int_equal(ri_trace_create(in_folder("t.json"), 4, &trace), 0);
     for (int i = 0; i < 200000; i++)
         ri_trace_add(trace, &event);
     ri_trace_destroy(trace);
-    text = take_file("t.0.json");
+    text = take_file("t.4.json");
     kept = count(text, "\"ph\":\"X\"");
     assert_in_range(kept, 100000, 199999);
     assert_int_equal(atoi(strstr(text, "\"dropped_events\":") + 17), 200000 - kept);
@@ -353,6 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_files_by_rank),
+        cmocka_unit_test(later_ones_have_a_number),
         cmocka_unit_test(is_off_without_a_name),
         cmocka_unit_test(tells_what_happened),
         cmocka_unit_test(keeps_overlaps_of_many_ranks),
