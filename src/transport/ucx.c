@@ -169,16 +169,20 @@ static void give_up_all(struct ri_ucx *self)
 static void ucx_close(struct ri_transport *transport)
 {
     struct ri_ucx *self = ucx_of(transport);
+    void *unwanted = NULL;
 
     if (!self)
         return;
     give_up_all(self);
-    if (self->peers && !self->broken)
+    if (self->worker && self->peers && !self->broken) {
         ri_ucx_disconnect(self);
+        ri_ucx_drain(self, &unwanted);
+    }
     if (self->address)
         ucp_worker_release_address(self->worker, self->address);
     if (self->worker)
         ucp_worker_destroy(self->worker);
+    free(unwanted);
     if (self->rows)
         ucp_dt_destroy(self->rows);
     if (self->context)

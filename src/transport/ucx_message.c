@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 static const int64_t cancel_ns = 1000000000;
+static const int64_t drain_ns = 500000000;
 
 static void *rows_pack_start(void *context, const void *buffer, size_t count)
 {
@@ -212,6 +213,43 @@ void ri_ucx_start(struct ri_ucx *self, struct ri_xfer *xfer)
 int ri_ucx_broken_error(void)
 {
     return ri_error(RONDO_ERR_TRANSPORT, "transport ucx gave up messages that UCX holds on to");
+}
+
+/* One message.  Returns whether there was one, and it is gone. */
+static int drain_one(struct ri_ucx *self, void **memory, int64_t deadline_ns)
+{
+    static const ucp_request_param_t bytes = { 0 };
+    ucp_tag_recv_info_t info;
+    ucp_tag_message_h message = ucp_tag_probe_nb(self->worker, 0, 0, 1, &info);
+    ucs_status_ptr_t request;
+    int is_gone;
+
+    if (!message)
+        return 0;
+    *memory = malloc(info.length + 1);
+    if (!*memory)
+        return 0;
+    request = ucp_tag_msg_recv_nbx(self->worker, *memory, info.length, message, &bytes);
+    while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS &&
+           ri_now_ns() < deadline_ns)
+        ucp_worker_progress(self->worker);
+    is_gone = !UCS_PTR_IS_PTR(request) || ucp_request_check_status(request) != UCS_INPROGRESS;
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request);
+    if (is_gone) {
+        free(*memory);
+        *memory = NULL;
+    }
+    return is_gone;
+}
+
+void ri_ucx_drain(struct ri_ucx *self, void **memory)
+{
+    int64_t deadline_ns = ri_now_ns() + drain_ns;
+
+    ucp_worker_progress(self->worker);
+    while (ri_now_ns() < deadline_ns && drain_one(self, memory, deadline_ns))
+        ucp_worker_progress(self->worker);
 }
 
 /* True when UCX may keep a send for ever, but nobody is left to read it. */

@@ -49,6 +49,10 @@ int ri_ucx_rows_type(ucp_datatype_t *rows);
 /* Makes sure that n messages can be posted. */
 int ri_ucx_reserve(struct ri_ucx *self, int n);
 
+/* Takes what has come and nobody expected, which UCX would complain of; bounded.  memory: to be freed when
+ * the worker is gone. */
+void ri_ucx_drain(struct ri_ucx *self, void **memory);
+
 /* Hands a message to UCX, after ri_ucx_reserve.  The xfer may have ended at return. */
 void ri_ucx_start(struct ri_ucx *self, struct ri_xfer *xfer);
 

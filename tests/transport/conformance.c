@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "build-config.h"
@@ -265,6 +266,30 @@ static void tells_peers_with_equal_tags_apart(void **state)
     bench_close(&bench);
 }
 
+/* Messages that nobody receives are no news for the standard output. */
+static void closes_in_silence(void **state)
+{
+    static char content[4096];
+    struct ri_xfer xfers[2] = { bench_send(1, 4, content, 100), bench_send(1, 5, content, 4096) };
+    FILE *said = tmpfile();
+    struct bench bench;
+    int out = dup(STDOUT_FILENO);
+
+    assert_non_null(said);
+    bench_open(&bench, *state, 2, NULL);
+    bench_post(&bench, 0, xfers, 2);
+    for (int i = 0; i < 1000; i++)
+        bench.ops->progress(bench.rank[i % 2]);
+    fflush(stdout);
+    dup2(fileno(said), STDOUT_FILENO);
+    bench_close(&bench);
+    fflush(stdout);
+    dup2(out, STDOUT_FILENO);
+    close(out);
+    assert_int_equal(lseek(fileno(said), 0, SEEK_END), 0);
+    fclose(said);
+}
+
 static void refuses_one_size(const char *name, size_t sent, size_t expected)
 {
     char *out = bench_memory(sent), *in = bench_memory(expected), number[32];
@@ -439,6 +464,7 @@ int main(void)
         ON_ALL(turns_rings_that_send_first),
         ON_ALL(exchanges_empty_shards),
         ON_ALL(tells_peers_with_equal_tags_apart),
+        ON_ALL(closes_in_silence),
         ON_ALL(refuses_other_sizes),
         ON_ALL(refuses_bad_messages),
         ON_ALL(cancels_what_never_comes),
