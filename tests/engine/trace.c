@@ -99,12 +99,14 @@ static int is_json(const char *text)
     return end && *blanks(end) == '\0';
 }
 
+/* Under a sanitizer each strstr() would read the whole text. */
 static int count(const char *text, const char *word)
 {
+    size_t length = strlen(word);
     int n = 0;
 
-    for (; (text = strstr(text, word)); text++)
-        n++;
+    for (; (text = strchr(text, word[0])); text++)
+        n += strncmp(text, word, length) == 0;
     return n;
 }
 
