@@ -5,7 +5,7 @@ EXTRA_DIST += tests/api/installed.sh
 
 installcheck-local:
 	CC='$(CC)' SANITIZER_FLAGS='$(SANITIZER_FLAGS)' top_srcdir='$(top_srcdir)' \
-		$(SHELL) $(top_srcdir)/tests/api/installed.sh '$(DESTDIR)$(libdir)'
+		$(SHELL) $(top_srcdir)/tests/api/installed.sh '$(DESTDIR)$(libdir)' '$(DESTDIR)$(bindir)'
 
 dist_check_SCRIPTS += tests/api/man_options.sh
 dist_check_SCRIPTS += tests/api/rondo_plan.sh
