@@ -1,5 +1,6 @@
 # What every kind of test may use.
 EXTRA_DIST += tests/helper.h
+EXTRA_DIST += tests/short.h
 EXTRA_DIST += tests/tap.sh
 
 # Another build below this one, which then makes what is named.
@@ -16,10 +17,9 @@ check_again = $(call make_again,$(1),$(CC),$(CXX),$(2),check)
 check-asan: $(top_srcdir)/configure
 	+$(call check_again,asan,--enable-sanitizer=address$(comma)undefined CFLAGS='-O1 -g')
 
-# A process that UCX's memory hooks have touched dies at the start of a thread; kernels take ten times
-# as long.
+# A process that UCX's memory hooks have touched dies at the start of a thread.
 check-tsan: $(top_srcdir)/configure
-	+export UCX_MEM_EVENTS=no TSAN_OPTIONS="ignore_noninstrumented_modules=1 $$TSAN_OPTIONS"; \
+	+export UCX_MEM_EVENTS=no RONDO_TEST_SHORT=1 TSAN_OPTIONS="ignore_noninstrumented_modules=1 $$TSAN_OPTIONS"; \
 	$(call make_again,tsan,$(CC),$(CXX),--enable-sanitizer=thread CFLAGS='-O1 -g',\
 		check TIMEOUT='timeout -k 5 1800')
 

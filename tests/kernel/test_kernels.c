@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "kernels/cpu/flash.h"
+#include "tests/short.h"
 
 static const struct {
     const char *name;
@@ -97,12 +98,13 @@ int main(void)
     suite.tests[suite.count++] = (struct CMUnitTest)cmocka_unit_test(names_are_known);
     add_kernel(&suite, "", &ri_kernel_reference);
     add_kernel(&suite, "", &ri_kernel_flash);
-    for (int i = 0; ri_flash_variants[i]; i++) {
+    for (int i = 0; ri_flash_variants[i] && !test_is_short(); i++) {
         variants[i] = forced(ri_flash_variants[i]);
         if (ri_flash_variants[i]->supported())
             add_kernel(&suite, "flash, ", &variants[i]);
     }
     variants[MOST_KERNELS - 1] = forced(&test_flash_wide);
-    add_kernel(&suite, "flash, ", &variants[MOST_KERNELS - 1]);
+    if (!test_is_short())
+        add_kernel(&suite, "flash, ", &variants[MOST_KERNELS - 1]);
     return _cmocka_run_group_tests("kernels", suite.tests, (size_t)suite.count, NULL, NULL);
 }
