@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tests/api/shard.h"
+#include "tests/short.h"
 #include "transport/transport.h"
 
 struct test {
@@ -150,11 +151,11 @@ static int rounds_body(int rank, int ranks, void *arg)
     rondo_layout_t layout = layout_of(t->kind, p->tokens, ranks);
     rondo_plan_t plan = plan_of(comm, layout, p);
     struct shard s;
-    int bad = 0;
+    int bad = 0, rounds = test_is_short() ? 50 : 500;
 
     shard_init(&s, layout, rank, p);
     memset(s.k, 0, (size_t)(s.n * p->qk_dim) * sizeof(float));
-    for (int round = 0; round < 500 && !bad; round++) {
+    for (int round = 0; round < rounds && !bad; round++) {
         for (int64_t i = 0; i < s.n * p->v_dim; i++) {
             s.v[i] = (float)(round * 8 + rank + 1);
             s.d_o[i] = (float)(round * 4 + rank + 1);
