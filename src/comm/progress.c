@@ -15,7 +15,7 @@
 #define CLOCK_EVERY 16          /* spins between two looks at the clock */
 #define SLEEP_MAX_NS 20000000   /* with descriptors that wake us */
 #define SLEEP_BLIND_NS 1000000  /* with a transport that has none */
-#define CULPRIT_MS 200          /* how long a death may need to show on the control connection */
+#define CULPRIT_NS 1000000000   /* how long a death may need to show on the control connection */
 
 static int64_t spins(const struct rondo_comm *comm)
 {
@@ -122,6 +122,7 @@ int ri_comm_idle(struct rondo_comm *comm, int idle_rounds)
 /* A transport often notices a death first, but the control connection knows whose it is. */
 static int ask_for_culprit(struct rondo_comm *comm, int status)
 {
+    int64_t deadline_ns = ri_now_ns() + CULPRIT_NS, left_ns = CULPRIT_NS;
     struct pollfd control;
     int err;
 
@@ -129,8 +130,11 @@ static int ask_for_culprit(struct rondo_comm *comm, int status)
         return status;
     err = ri_bootstrap_poll(comm->bootstrap);
     control = (struct pollfd){ ri_bootstrap_fd(comm->bootstrap), POLLIN, 0 };
-    if (!err && poll(&control, 1, CULPRIT_MS) > 0)
+    while (!err && left_ns > 0) { /* that a rank left, say, is no reason */
+        poll(&control, 1, (int)(left_ns / 1000000) + 1);
         err = ri_bootstrap_poll(comm->bootstrap);
+        left_ns = deadline_ns - ri_now_ns();
+    }
     return err ? err : status;
 }
 
