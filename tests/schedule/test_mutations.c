@@ -16,6 +16,7 @@
 #include "schedule/internal.h"
 #include "tests/schedule/mutate.h"
 #include "tests/schedule/play.h"
+#include "tests/short.h"
 
 enum { ORDERS = 30 };
 
@@ -159,7 +160,8 @@ static void each_is_refused_or_right(void **state)
 {
     static int table[FIELDS][2][VERDICTS];
     uint64_t seed = setting("RONDO_TEST_SEED", 20240607), random = seed;
-    int count = (int)setting("RONDO_TEST_COUNT", 1000), undecided = 0;
+    int count = (int)setting("RONDO_TEST_COUNT", test_is_short() ? 100 : 1000);
+    int undecided = 0;
 
     for (int n = 0; n < count; n++) {
         const struct origin *from = &origins[random_below(&random, ORIGINS)];
