@@ -6,7 +6,13 @@
  * transfer; to work one more than the latest transfer that it, or work before it, waits for.  What
  * a step waits for in its own rank has an earlier time, or the same and a place before it.  A
  * reader may be waited for when its time is earlier than the writer's: then the step of the
- * earliest time that is not done can always go on. */
+ * earliest time that is not done can always go on.
+ *
+ * Work that runs in strict program order also waits for work before it, whether or not it depends
+ * on it, so the time of work never falls: that is why the latest transfer before it counts, too.
+ * Transfers wait for work by dependencies only, and the checker's run of one stream, in which work
+ * is strictly in program order and turns one after the other, shows that none depends on work whose
+ * time is later than its own: it would never start. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,12 +51,15 @@ static int no_memory(void)
     return ri_error(RONDO_ERR_MEMORY, "binding of a schedule: out of memory");
 }
 
-int ri_is_whole_view(const struct ri_schedule *s, const struct ri_operand *o)
+int ri_step_can_bind(const struct ri_schedule *s, const struct ri_step *step)
 {
-    for (int b = 0; b < o->blocks; b++)
-        if (s->slots[o->slot + b].kind != RI_VIEW || s->slots[o->slot + b].parts != o->parts)
-            return 0;
-    return 1;
+    const struct ri_operand *o = ri_step_moved(step);
+    const struct ri_slot *slot = &s->slots[o->slot];
+
+    if (step->lane != RI_LANE_LOCAL || o->blocks != 1 || o->parts != ri_schedule_parts(s) ||
+        ri_bundle_accumulates(slot->bundle))
+        return 0;
+    return step->op == RI_RECV ? slot->kind == RI_VIEW : slot->kind != RI_OUT;
 }
 
 int ri_slot_is_bound(const struct ri_schedule *s, int32_t slot)
@@ -90,8 +99,7 @@ static void find_times(const struct ri_schedule *s, int64_t *time)
 
 static int may_bind(const struct ri_schedule *s, int32_t step)
 {
-    return step >= 0 && s->steps[step].op == RI_RECV && s->steps[step].lane == RI_LANE_LOCAL &&
-           ri_is_whole_view(s, &s->steps[step].to[0]);
+    return step >= 0 && s->steps[step].op == RI_RECV && ri_step_can_bind(s, &s->steps[step]);
 }
 
 /* writer: the last step that wrote each place, or -1. */
@@ -99,7 +107,7 @@ static int32_t who_brought(const struct ri_schedule *s, const uint32_t *first,
                            const int32_t *writer, const struct ri_operand *o)
 {
     int32_t one = writer[ri_place(s, first, o, 0, 0)];
-    int same = may_bind(s, one) && !memcmp(&s->steps[one].to[0], o, sizeof(*o)), any = 0;
+    int same = may_bind(s, one) && ri_operand_equal(&s->steps[one].to[0], o), any = 0;
 
     for (int b = 0; b < o->blocks; b++) {
         for (int p = 0; p < o->parts; p++) {
@@ -282,18 +290,15 @@ static int init(struct binder *b)
     return err;
 }
 
-/* What the two steps allow, whatever else happens.  A reference is one run of memory: parts of
- * another head group lie in between. */
+/* What the two steps allow, whatever else happens. */
 static int can_bind(const struct binder *b, const struct pair *pair)
 {
     const struct ri_schedule *a = b->schedules[pair->sender], *s = b->schedules[pair->receiver];
-    const struct ri_operand *from = &a->steps[pair->send].from[0];
-    const struct ri_operand *to = &s->steps[pair->recv].to[0];
+    const struct ri_step *send = &a->steps[pair->send], *recv = &s->steps[pair->recv];
 
-    return ri_is_whole_view(s, to) && a->slots[from->slot].kind != RI_OUT &&
-           a->slots[from->slot].bundle == s->slots[to->slot].bundle && to->blocks == 1 &&
-           from->block == to->block && from->blocks == 1 && from->first_part == to->first_part &&
-           from->parts == to->parts && (s->head_parts == 1 || to->parts == ri_schedule_parts(s));
+    return ri_step_can_bind(a, send) && ri_step_can_bind(s, recv) &&
+           a->slots[send->from[0].slot].bundle == s->slots[recv->to[0].slot].bundle &&
+           ri_same_content(&send->from[0], &recv->to[0]);
 }
 
 /* Until when what the pair moves lies where it would be read; negative: it cannot be read in place.

@@ -103,7 +103,7 @@ int ri_check_bind_meet(struct ri_checker *c, struct ri_check_rank *sender, uint3
     const struct ri_operand *to = &receiver->s->steps[recv].to[0];
     int32_t by = sender->bound[place_of(sender, from, 0)].by;
 
-    if (by >= 0 && memcmp(&sender->s->steps[by].to[0], from, sizeof(*from)))
+    if (by >= 0 && !ri_operand_equal(&sender->s->steps[by].to[0], from))
         return ri_step_fault(sender->s, send, "passes on other parts than step %d bound", (int)by);
     for (int n = 0; n < place_count(from); n++) {
         uint32_t place = place_of(sender, from, n);

@@ -176,6 +176,15 @@ static int check_all_reduce(const struct ri_checker *c)
     return 0;
 }
 
+/* Just what the root gave, and nothing added to it. */
+static int is_roots_alone(const struct ri_checker *c, const uint64_t *set, int root)
+{
+    for (size_t w = 0; w < c->words; w++)
+        if (set[w] != (w == (size_t)root / 64 ? (uint64_t)1 << root % 64 : 0))
+            return 0;
+    return 1;
+}
+
 static int check_broadcast(const struct ri_checker *c)
 {
     int root = c->rank[0].s->owner[0];
@@ -187,7 +196,7 @@ static int check_broadcast(const struct ri_checker *c)
             if (place < 0)
                 return ri_error(RONDO_ERR_MISMATCH, "%s rank %d: no step brings X0.%d",
                                 c->rank[r].s->name, r, part);
-            if (!(ri_held_set(c, &c->rank[r], (uint32_t)place)[root / 64] >> root % 64 & 1))
+            if (!is_roots_alone(c, ri_held_set(c, &c->rank[r], (uint32_t)place), root))
                 return place_fault(&c->rank[r], (uint32_t)place, RI_X, 0, part,
                                    "is not the root's");
         }

@@ -6,15 +6,10 @@
 #include "base/status.h"
 #include "schedule/check.h"
 
-static const struct ri_operand *moved(const struct ri_step *step)
-{
-    return step->op == RI_SEND ? &step->from[0] : &step->to[0];
-}
-
 static void describe(const struct ri_schedule *s, const struct ri_step *step, char *text,
                      size_t bytes)
 {
-    const struct ri_operand *o = moved(step);
+    const struct ri_operand *o = ri_step_moved(step);
 
     snprintf(text, bytes, "%s%d.%d+%d (%d blocks) turn %d lane %s%s",
              ri_bundle_names[s->slots[o->slot].bundle], (int)o->block, o->first_part, o->parts,
@@ -24,10 +19,9 @@ static void describe(const struct ri_schedule *s, const struct ri_step *step, ch
 static int agree(const struct ri_schedule *a, const struct ri_step *x, const struct ri_schedule *b,
                  const struct ri_step *y)
 {
-    const struct ri_operand *p = moved(x), *q = moved(y);
+    const struct ri_operand *p = ri_step_moved(x), *q = ri_step_moved(y);
 
-    return a->slots[p->slot].bundle == b->slots[q->slot].bundle && p->block == q->block &&
-           p->blocks == q->blocks && p->first_part == q->first_part && p->parts == q->parts &&
+    return a->slots[p->slot].bundle == b->slots[q->slot].bundle && ri_same_content(p, q) &&
            x->lane == y->lane && x->turn == y->turn && x->bind == y->bind;
 }
 

@@ -20,8 +20,8 @@ struct ri_schedule_room {
     char name[];
 };
 
-extern const char *const ri_lane_names[];   /* [enum ri_lane] */
-extern const char *const ri_kind_names[];   /* [enum ri_slot_kind] */
+extern const char *const ri_lane_names[]; /* [enum ri_lane] */
+extern const char *const ri_kind_names[]; /* [enum ri_slot_kind] */
 
 /* Makes room for one element more; returns the array, moved or not, or NULL (the old one stays). */
 void *ri_grow(void *array, uint32_t *room, uint32_t count, size_t element_bytes);
@@ -32,6 +32,18 @@ enum { RI_OPERANDS = 4, RI_FIRST_WRITE = 2 };
 static inline const struct ri_operand *ri_step_operand(const struct ri_step *step, int i)
 {
     return i < RI_FIRST_WRITE ? &step->from[i] : &step->to[i - RI_FIRST_WRITE];
+}
+
+/* The same parts of the same blocks, whatever slots they are in. */
+static inline int ri_same_content(const struct ri_operand *a, const struct ri_operand *b)
+{
+    return a->block == b->block && a->blocks == b->blocks && a->first_part == b->first_part &&
+           a->parts == b->parts;
+}
+
+static inline int ri_operand_equal(const struct ri_operand *a, const struct ri_operand *b)
+{
+    return a->slot == b->slot && ri_same_content(a, b);
 }
 
 static inline int ri_schedule_parts(const struct ri_schedule *s)
@@ -69,8 +81,10 @@ int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a,
  * rank's steps, on a transfer of the same or a later turn.  Needs deps. */
 int ri_schedule_turn_rules(const struct ri_schedule *s);
 
-/* bind.c: all its slots are views, and it has all the parts that they have room for. */
-int ri_is_whole_view(const struct ri_schedule *s, const struct ri_operand *o);
+/* bind.c: may this transfer bind, as far as this end of it can tell?  On the local lane, a whole
+ * block, since a reference is one run of memory; read-only content, received into a view or sent
+ * from where no step writes over it unasked. */
+int ri_step_can_bind(const struct ri_schedule *s, const struct ri_step *step);
 /* bind.c: the binding rule, for bits that are set in the schedules of all ranks: memory that
  * others read in place is written over only in a turn later than all their reads, as said there. */
 int ri_schedule_bind_rules(struct ri_schedule *const *schedules, int ranks);

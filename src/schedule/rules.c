@@ -14,8 +14,7 @@ static int slot_fault(const struct ri_schedule *s, uint32_t slot, const char *re
 static int slot_rules(const struct ri_schedule *s, uint32_t i)
 {
     const struct ri_slot *slot = &s->slots[i];
-    int ours = slot->kind == RI_VIEW || slot->kind == RI_OWN;
-    int ours_before = i > 0 && (s->slots[i - 1].kind == RI_VIEW || s->slots[i - 1].kind == RI_OWN);
+    int ours = ri_slot_is_ours(slot), ours_before = i > 0 && ri_slot_is_ours(&s->slots[i - 1]);
 
     if (slot->bundle >= RI_BUNDLES || slot->kind > RI_OWN)
         return slot_fault(s, i, "no such bundle or kind");
@@ -78,12 +77,6 @@ static int operand_rules(const struct ri_schedule *s, uint32_t step, const struc
     return 0;
 }
 
-static int same_content(const struct ri_operand *a, const struct ri_operand *b)
-{
-    return a->block == b->block && a->blocks == b->blocks && a->first_part == b->first_part &&
-           a->parts == b->parts;
-}
-
 /* Two runs of places round a slot. */
 static int parts_overlap(const struct ri_operand *a, const struct ri_operand *b, int room)
 {
@@ -127,8 +120,8 @@ static int compute_rules(const struct ri_schedule *s, uint32_t i)
         return ri_step_fault(s, i, "key side goes to %s", ri_bundle_names[key_side]);
     if (query_side == RI_O && key_side >= 0)
         return ri_step_fault(s, i, "writes O and dK: forward and backward are steps of their own");
-    if ((query_side >= 0 && !same_content(&step->from[0], &step->to[0])) ||
-        (key_side >= 0 && !same_content(&step->from[1], &step->to[1])))
+    if ((query_side >= 0 && !ri_same_content(&step->from[0], &step->to[0])) ||
+        (key_side >= 0 && !ri_same_content(&step->from[1], &step->to[1])))
         return ri_step_fault(s, i, "writes another block or other parts than it reads");
     return 0;
 }
@@ -140,7 +133,7 @@ static int move_rules(const struct ri_schedule *s, uint32_t i)
 
     if (from < 0 || to < 0)
         return ri_step_fault(s, i, "lacks source or target");
-    if (!same_content(&step->from[0], &step->to[0]))
+    if (!ri_same_content(&step->from[0], &step->to[0]))
         return ri_step_fault(s, i, "writes another block or other parts than it reads");
     if (step->op == RI_MERGE && (from != to || !ri_bundle_accumulates(to)))
         return ri_step_fault(s, i, "merges %s into %s", ri_bundle_names[from], ri_bundle_names[to]);
@@ -154,24 +147,20 @@ static int move_rules(const struct ri_schedule *s, uint32_t i)
 static int bind_rules(const struct ri_schedule *s, uint32_t i)
 {
     const struct ri_step *step = &s->steps[i];
-    const struct ri_operand *moved = ri_step_moved(step);
 
     if (step->bind > 1 || step->lane != RI_LANE_LOCAL)
         return ri_step_fault(s, i, "only the local lane binds");
-    if (step->op == RI_RECV && !ri_is_whole_view(s, moved))
-        return ri_step_fault(s, i, "only a RECV of whole slots that are views can bind");
-    for (int b = 0; b < moved->blocks; b++)
-        if (s->slots[moved->slot + b].kind == RI_OUT ||
-            ri_bundle_accumulates(s->slots[moved->slot + b].bundle))
-            return ri_step_fault(s, i, "binds slot %d, which is written or emptied by itself",
-                                 (int)moved->slot + b);
+    if (!ri_step_can_bind(s, step))
+        return ri_step_fault(s, i,
+                             "binds other than a whole block of read-only content, received "
+                             "into a view or sent from no `out` slot");
     return 0;
 }
 
 static int transfer_rules(const struct ri_schedule *s, uint32_t i)
 {
     const struct ri_step *step = &s->steps[i];
-    const struct ri_operand *moved = step->op == RI_SEND ? &step->from[0] : &step->to[0];
+    const struct ri_operand *moved = ri_step_moved(step);
     int same_host;
 
     if (moved->slot < 0)
@@ -235,8 +224,7 @@ static int unused_field_rules(const struct ri_schedule *s, uint32_t i)
 
     if (step->merge && step->op != RI_MERGE)
         return ri_step_fault(s, i, "merges nothing, but says how");
-    if (!ri_step_moves(step) &&
-        (step->lane || step->bind || step->peer != -1 || step->turn != -1))
+    if (!ri_step_moves(step) && (step->lane || step->bind || step->peer != -1 || step->turn != -1))
         return ri_step_fault(s, i, "is no transfer, but has a lane, a peer, a turn or binds");
     return 0;
 }

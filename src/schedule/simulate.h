@@ -65,14 +65,16 @@ struct ri_simulation {
     int ranks;
     struct ri_simulated_rank *rank; /* [ranks] */
     /* Memory of our own on the rank that needs most of it: blocks of each bundle, and units in all.
-     * A view into which every message is bound costs nothing. */
+     * A view into which every message is bound costs nothing, nor does one without any. */
     double own_blocks[RI_BUNDLES], own_units;
     double sent[RI_LANES];   /* units, of the rank that sends most on the lane */
     struct ri_event *events; /* NULL unless asked for; in order of their starts */
     uint32_t event_count;
 };
 
-/* Runs schedules[0 .. ranks-1], all ranks of one scheme.  want_events: also the timeline.
+/* Runs schedules[0 .. ranks-1], all ranks of one scheme.  A bound message has its latency only, and whoever
+ * writes memory that others read in place does not wait for them, as an engine must: of schedules
+ * that bind the seconds are a lower bound.  want_events: also the timeline.
  * *simulation is untouched on failure.  RONDO_ERR_ARGUMENT names the rank and the step that never
  * ends, the transfer that nobody meets, or the cost that is no price. */
 int ri_simulate(struct ri_schedule *const *schedules, int ranks, const struct ri_cost *cost,

@@ -118,8 +118,9 @@ static int order_steps(struct ri_sim *sim, int r)
 
 underived:
     free(at);
-    return ri_error(RONDO_ERR_ARGUMENT, "schedule %s, rank %d: a turn is not below its %u turns: derive it",
-                    s->name, r, s->turns);
+    return ri_error(RONDO_ERR_ARGUMENT,
+                    "schedule %s, rank %d: a turn is not below its %u turns: derive it", s->name, r,
+                    s->turns);
 }
 
 /* ---- messages ---- */
@@ -174,7 +175,7 @@ static uint32_t link_of(const struct ri_sim *sim, int rank, int lane, int in)
     return (uint32_t)((owner * RI_LANES + lane) * 2 + in);
 }
 
-static int same_content(const struct ri_sim *sim, const struct end *send, const struct end *recv)
+static int ends_agree(const struct ri_sim *sim, const struct end *send, const struct end *recv)
 {
     const struct ri_step *a = ri_sim_step(sim, send->from, send->step);
     const struct ri_step *b = ri_sim_step(sim, recv->to, recv->step);
@@ -182,8 +183,7 @@ static int same_content(const struct ri_sim *sim, const struct end *send, const 
 
     return sim->schedules[send->from]->slots[x->slot].bundle ==
                sim->schedules[recv->to]->slots[y->slot].bundle &&
-           x->block == y->block && x->blocks == y->blocks && x->first_part == y->first_part &&
-           x->parts == y->parts && a->lane == b->lane && a->turn == b->turn && a->bind == b->bind;
+           ri_same_content(x, y) && a->lane == b->lane && a->turn == b->turn && a->bind == b->bind;
 }
 
 static void make_message(struct ri_sim *sim, uint32_t m, const struct end *send,
@@ -226,7 +226,7 @@ static int pair_ends(struct ri_sim *sim, const struct end *sends, uint32_t send_
             order = (sends[i].to > recvs[i].to) - (sends[i].to < recvs[i].to);
         if (order > 0)
             return unmet_end(sim, &recvs[i], 0);
-        if (order < 0 || !same_content(sim, &sends[i], &recvs[i]))
+        if (order < 0 || !ends_agree(sim, &sends[i], &recvs[i]))
             return unmet_end(sim, &sends[i], 1);
         make_message(sim, i, &sends[i], &recvs[i]);
     }
@@ -244,7 +244,8 @@ static int make_messages(struct ri_sim *sim)
     sim->messages = send_count;
     sim->message = calloc((size_t)send_count + 1, sizeof(*sim->message));
     sim->event = calloc(events, sizeof(*sim->event)); /* all that can be under way at a time */
-    sim->waiting = calloc(2 * (size_t)send_count + 1, sizeof(*sim->waiting)); /* at both its links */
+    sim->waiting =
+        calloc(2 * (size_t)send_count + 1, sizeof(*sim->waiting)); /* at both its links */
     if (sends && recvs && sim->message && sim->event && sim->waiting)
         err = pair_ends(sim, sends, send_count, recvs, recv_count);
     else
@@ -349,37 +350,19 @@ void ri_simulation_release(struct ri_simulation *simulation)
 
 /* ---- volumes and memory ---- */
 
-/* Marks the slots whose every message is bound: 1; 2 where one is not. */
-static void mark_bound(const struct ri_schedule *s, uint8_t *mark)
-{
-    for (uint32_t i = 0; i < s->step_count; i++) {
-        const struct ri_operand *to = &s->steps[i].to[0];
-
-        if (to->slot < 0)
-            continue;
-        for (int b = 0; b < to->blocks; b++)
-            mark[to->slot + b] |= s->steps[i].op == RI_RECV && s->steps[i].bind ? 1 : 2;
-    }
-}
-
 static int measure_memory(struct ri_sim *sim, int r)
 {
     const struct ri_schedule *s = sim->schedules[r];
-    uint8_t *mark = calloc((size_t)s->slot_count + 1, 1);
     double blocks[RI_BUNDLES] = {0}, units = 0;
 
-    if (!mark)
-        return ri_error(RONDO_ERR_MEMORY, "out of memory for %u slots", s->slot_count);
-    mark_bound(s, mark);
     for (uint32_t i = 0; i < s->slot_count; i++) {
         double share = (double)s->slots[i].parts / ri_schedule_parts(s);
 
-        if (!ri_slot_is_ours(&s->slots[i]) || (s->slots[i].kind == RI_VIEW && mark[i] == 1))
+        if (!ri_slot_is_ours(&s->slots[i]) || ri_slot_is_bound(s, (int32_t)i))
             continue;
         blocks[s->slots[i].bundle] += share;
         units += share * sim->cost->block[s->slots[i].bundle];
     }
-    free(mark);
     if (r == 0 || units > sim->out->own_units) {
         sim->out->own_units = units;
         memcpy(sim->out->own_blocks, blocks, sizeof(blocks));

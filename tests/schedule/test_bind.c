@@ -257,8 +257,8 @@ static void head_groups_are_copied(void **state)
     ranks_release(&all);
 }
 
-/* Bits by hand are proved too, whatever the parts. */
-static void head_groups_may_be_bound_by_hand(void **state)
+/* By hand neither. */
+static void head_groups_bound_by_hand_are_refused(void **state)
 {
     struct ranks all;
 
@@ -267,6 +267,70 @@ static void head_groups_may_be_bound_by_hand(void **state)
         for (uint32_t i = 0; i < all.s[r]->step_count; i++)
             if (all.s[r]->steps[i].turn == 0)
                 all.s[r]->steps[i].bind = 1;
+    says(&all, "binds other than a whole block");
+    assert_int_equal(ri_schedule_derive(all.s[0]), RONDO_ERR_ARGUMENT);
+    ranks_release(&all);
+}
+
+/* Two ranks, blocks of `heads` x `tokens` parts, of which rank 0 sends parts 1 and 2 from its keys,
+ * and rank 1 receives them in a view with room for two. */
+static void parts_one_and_two(struct ranks *all, int heads, int tokens)
+{
+    *all = (struct ranks){.count = 2};
+    for (int r = 0; r < 2; r++) {
+        struct ri_schedule *s;
+
+        assert_int_equal(ri_schedule_begin(&s, "parts", r, 2, NULL), 0);
+        s->head_parts = heads;
+        s->token_parts = tokens;
+        ri_schedule_slot(s, RI_K, RI_IN, heads * tokens);
+        ri_schedule_slot(s, RI_K, RI_VIEW, 2);
+        if (r)
+            ri_schedule_recv(s, ri_operand_parts(1, 0, 1, 2), 0, 0);
+        else
+            ri_schedule_send(s, ri_operand_parts(0, 0, 1, 2), 1, 0);
+        assert_int_equal(ri_schedule_end(&s), 0);
+        all->s[r] = s;
+    }
+}
+
+/* Neither the end of one head group and the start of the next, nor what lies in the view in
+ * another order, is a run of memory. */
+static void what_is_no_run_of_memory_is_copied(void **state)
+{
+    for (int heads = 1; heads <= 2; heads++) {
+        struct ranks all;
+
+        parts_one_and_two(&all, heads, heads == 1 ? 4 : 2);
+        bind_all(&all);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(all.s[r]->steps[0].bind, 0);
+            all.s[r]->steps[0].bind = 1;
+            assert_int_equal(ri_schedule_rules(all.s[r]), RONDO_ERR_ARGUMENT);
+        }
+        ranks_release(&all);
+    }
+}
+
+static void fill_padding(struct ri_operand *o)
+{
+    size_t named = offsetof(struct ri_operand, parts) + sizeof(o->parts);
+
+    memset((unsigned char *)o + named, 0xa5, sizeof(*o) - named);
+}
+
+/* What a struct has between its fields says nothing. */
+static void padding_is_not_compared(void **state)
+{
+    struct ranks all;
+
+    ranks_build(&all, ri_build_ring_forward, 4, NULL, 0);
+    for (int r = 0; r < all.count; r++)
+        for (uint32_t i = 0; i < all.s[r]->step_count; i++)
+            if (all.s[r]->steps[i].op == RI_SEND)
+                fill_padding(&all.s[r]->steps[i].from[0]);
+    bind_all(&all);
+    everything_is_bound(&all, 0);
     ranks_accept(&all, RI_GOAL_ATTENTION);
     ranks_release(&all);
 }
@@ -400,7 +464,9 @@ int main(void)
         cmocka_unit_test(builders_need_what_the_table_says),
         cmocka_unit_test(meshes_read_both_sides_in_place),
         cmocka_unit_test(head_groups_are_copied),
-        cmocka_unit_test(head_groups_may_be_bound_by_hand),
+        cmocka_unit_test(head_groups_bound_by_hand_are_refused),
+        cmocka_unit_test(what_is_no_run_of_memory_is_copied),
+        cmocka_unit_test(padding_is_not_compared),
         cmocka_unit_test(a_part_of_a_slot_is_copied),
         cmocka_unit_test(hosts_need_not_see_each_other),
         cmocka_unit_test(ends_must_agree),

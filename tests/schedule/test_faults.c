@@ -237,6 +237,21 @@ static void sums_made_twice_are_caught(void **state)
     ranks_release(&all);
 }
 
+/* The sum has the root's part in it, but is not what the root gave. */
+static void sums_are_no_broadcast(void **state)
+{
+    struct ri_check check;
+    struct ranks all;
+
+    ranks_build(&all, ri_build_all_reduce, 4, NULL, 0);
+    ranks_accept(&all, RI_GOAL_ALL_REDUCE);
+    assert_int_equal(ri_schedule_check(all.s, 4, RI_GOAL_BROADCAST, &check), RONDO_ERR_MISMATCH);
+    names_rank_and_step(check.message);
+    if (!strstr(check.message, "is not the root's"))
+        fail_msg("%s", check.message);
+    ranks_release(&all);
+}
+
 static void ranks_out_of_place_are_caught(void **state)
 {
     struct ri_schedule *kept;
@@ -277,6 +292,7 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(nothing_is_caught_in_vain);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(deadlock_by_order_of_work_is_caught);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(sums_made_twice_are_caught);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(sums_are_no_broadcast);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(ranks_out_of_place_are_caught);
     for (int t = 0; t < 2; t++)
         for (const struct fault *fault = tables[t]; fault->name; fault++)

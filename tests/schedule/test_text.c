@@ -158,9 +158,11 @@ static void parts_blocks_owners_and_bind_come_back(void **state)
         "slot 0 K in\n"
         "slot 1 K view parts 2\n"
         "slot 2 K view parts 2\n"
+        "slot 3 K view\n"
         "  0   4 local send      s0:K0.1+3 to 1\n"
-        "  1   4 local recv      s1:K1-2.2+2 from 1 bind\n"
-        "  2   5 local send      s1:K1.2 to 1                           after 1\n";
+        "  1   4 local recv      s1:K1-2.2+2 from 1\n"
+        "  2   5 local send      s1:K1.2 to 1                           after 1\n"
+        "  3   6 local recv      s3:K2 from 1 bind\n";
     struct ri_schedule *s = NULL;
     char *printed;
 
@@ -168,8 +170,8 @@ static void parts_blocks_owners_and_bind_come_back(void **state)
         fail_msg("%s", rondo_last_error());
     assert_int_equal(s->blocks, 3);
     assert_int_equal(s->steps[1].to[0].blocks, 2);
-    assert_int_equal(s->steps[1].bind, 1);
-    assert_int_equal(s->turns, 6);
+    assert_int_equal(s->steps[3].bind, 1);
+    assert_int_equal(s->turns, 7);
     printed = ri_schedule_print(s);
     assert_string_equal(printed, text);
     free(printed);
