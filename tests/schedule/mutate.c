@@ -13,6 +13,7 @@
 const char *const field_names[] = {
     "op",    "merge",  "lane",       "bind",  "peer",   "turn",      "slot",
     "block", "blocks", "first part", "parts", "delete", "duplicate", "swap",
+    "kind",  "bundle", "room",       "owner", "host",
 };
 
 uint32_t random_below(uint64_t *random, uint32_t end)
@@ -60,7 +61,8 @@ static struct ri_operand *operand(struct ri_step *step, int k)
 static int some_value(const struct ri_schedule *s, enum field field, uint64_t *random)
 {
     int parts = s->head_parts * s->token_parts;
-    const int from[FIELDS] = {[F_PEER] = -1, [F_TURN] = -1, [F_SLOT] = -1, [F_BLOCK] = -1};
+    const int from[FIELDS] = {
+        [F_PEER] = -1, [F_TURN] = -1, [F_SLOT] = -1, [F_BLOCK] = -1, [F_OWNER] = -1};
     const int end[FIELDS] = {[F_OP] = 6,
                              [F_MERGE] = 3,
                              [F_LANE] = 3,
@@ -71,9 +73,14 @@ static int some_value(const struct ri_schedule *s, enum field field, uint64_t *r
                              [F_BLOCK] = s->blocks + 1,
                              [F_BLOCKS] = 4,
                              [F_FIRST_PART] = parts + 1,
-                             [F_PARTS] = parts + 2};
+                             [F_PARTS] = parts + 2,
+                             [F_KIND] = RI_OWN + 2,
+                             [F_BUNDLE] = RI_BUNDLES + 1,
+                             [F_ROOM] = parts + 2,
+                             [F_OWNER] = s->ranks + 1,
+                             [F_HOST] = 4};
 
-    if (field >= F_DELETE)
+    if (field >= F_DELETE && !is_of_table(field))
         return 0;
     return from[field] + (int)random_below(random, (uint32_t)(end[field] - from[field]));
 }
@@ -129,6 +136,49 @@ static void set(struct ri_step *step, enum field field, int k, int value)
     }
 }
 
+static uint32_t entries(const struct ri_schedule *s, enum field field)
+{
+    return field == F_OWNER  ? (uint32_t)s->blocks
+           : field == F_HOST ? (uint32_t)s->ranks
+                             : s->slot_count;
+}
+
+static int get_entry(const struct ri_schedule *s, enum field field, uint32_t at)
+{
+    if (field == F_OWNER)
+        return s->owner[at];
+    if (field == F_HOST)
+        return s->host[at];
+    return field == F_KIND     ? s->slots[at].kind
+           : field == F_BUNDLE ? s->slots[at].bundle
+                               : s->slots[at].parts;
+}
+
+static void set_entry(struct ri_schedule *s, enum field field, uint32_t at, int value)
+{
+    if (at >= entries(s, field))
+        return;
+    if (field == F_OWNER)
+        s->owner[at] = value;
+    else if (field == F_HOST)
+        s->host[at] = value;
+    else if (field == F_KIND)
+        s->slots[at].kind = (uint8_t)value;
+    else if (field == F_BUNDLE)
+        s->slots[at].bundle = (uint8_t)value;
+    else
+        s->slots[at].parts = (uint16_t)value;
+}
+
+static void choose_entry(struct mutation *m, const struct ri_schedule *s, uint64_t *random)
+{
+    m->step = random_below(random, entries(s, m->field));
+    m->both = (int)random_below(random, 2);
+    do
+        m->value = some_value(s, m->field, random);
+    while (m->value == get_entry(s, m->field, m->step));
+}
+
 struct mutation choose_mutation(const struct ranks *all, uint64_t *random)
 {
     struct mutation m = {.field = (enum field)random_below(random, FIELDS),
@@ -137,6 +187,10 @@ struct mutation choose_mutation(const struct ranks *all, uint64_t *random)
     struct ri_step *step;
     int rank = m.rank;
 
+    if (is_of_table(m.field)) {
+        choose_entry(&m, s, random);
+        return m;
+    }
     m.step = random_below(random, s->step_count);
     step = &s->steps[m.step];
     do
@@ -175,7 +229,14 @@ static void change(struct ri_schedule *s, const struct mutation *m, uint32_t at,
     }
 }
 
-void mutate(struct ranks *all, const struct mutation *m)
+static void mutate_table(struct ranks *all, const struct mutation *m)
+{
+    for (int r = 0; r < all->count; r++)
+        if (m->both || r == m->rank)
+            set_entry(all->s[r], m->field, m->step, m->value);
+}
+
+static void mutate_step(struct ranks *all, const struct mutation *m)
 {
     int rank = m->rank, mate = m->both ? mate_of(all, &rank, m->step) : -1;
     struct ri_step *other = mate < 0 ? NULL : &all->s[rank]->steps[mate];
@@ -183,4 +244,12 @@ void mutate(struct ranks *all, const struct mutation *m)
     change(all->s[m->rank], m, m->step, m->operand);
     if (other)
         change(all->s[rank], m, (uint32_t)mate, other->op == RI_SEND ? 0 : 2);
+}
+
+void mutate(struct ranks *all, const struct mutation *m)
+{
+    if (is_of_table(m->field))
+        mutate_table(all, m);
+    else
+        mutate_step(all, m);
 }

@@ -6,7 +6,7 @@
 
 #include "tests/schedule/ranks.h"
 
-/* What is changed of one step. */
+/* What is changed: a field of one step, a step as a whole, or an entry of a table. */
 enum field {
     F_OP,
     F_MERGE,
@@ -22,18 +22,29 @@ enum field {
     F_DELETE,
     F_DUPLICATE,
     F_SWAP, /* with the next step */
+    F_KIND, /* of a slot, as the next two */
+    F_BUNDLE,
+    F_ROOM,
+    F_OWNER, /* of a block */
+    F_HOST,  /* of a rank */
     FIELDS
 };
 
 extern const char *const field_names[]; /* [FIELDS] */
 
-/* One change, chosen at random: `rank`, `step`, and of the step it meets too when `both`. */
+/* One change, chosen at random: `rank`, `step`, and of the step it meets too when `both`.  Of a
+ * table: entry `step`, and of all ranks when `both`. */
 struct mutation {
     enum field field;
     int rank, both;
     uint32_t step;
     int operand, value; /* operand 0 .. 3; value: what the field becomes */
 };
+
+static inline int is_of_table(enum field field)
+{
+    return field >= F_KIND;
+}
 
 /* The step that a transfer meets; *rank becomes its rank.  -1: none. */
 int mate_of(const struct ranks *all, int *rank, uint32_t step);

@@ -72,7 +72,7 @@ static void find_mates(struct game *g, int r)
     }
 }
 
-static int sit_down(struct player *p, const struct ri_schedule *s)
+static int sit_down(const struct game *g, struct player *p, const struct ri_schedule *s)
 {
     int places = 0;
 
@@ -94,8 +94,8 @@ static int sit_down(struct player *p, const struct ri_schedule *s)
         p->views[n] = (struct view){s->rank, n, -1, 0, 0};
     for (uint32_t i = 0; i < s->slot_count; i++)
         for (int part = 0; s->slots[i].kind == RI_IN && part < s->slots[i].parts; part++)
-            p->cells[p->first[i] + part] = (struct cell){
-                .value = tag(s->slots[i].bundle, play_block_of(s, (int)i), part), .full = 1};
+            p->cells[p->first[i] + part] =
+                (struct cell){.value = play_input(g, s, (int)i, part), .full = 1};
     for (uint32_t i = 0; i < s->step_count; i++)
         if (s->steps[i].bind && s->steps[i].op == RI_RECV)
             p->left[i] = users(p, (int)i) + 1;
@@ -351,7 +351,7 @@ const char *play(const struct ranks *all, const struct play *how)
     g->random = mix(how->seed, 1);
     g->passes = (int)below(g, 2);
     for (int r = 0; r < all->count; r++)
-        if (sit_down(&g->p[r], all->s[r]))
+        if (sit_down(g, &g->p[r], all->s[r]))
             broken(g, why);
     for (int r = 0; r < all->count && !g->why; r++)
         find_mates(g, r);

@@ -6,7 +6,7 @@
 
 #include "tests/schedule/ranks.h"
 
-/* Runs attention schedules in a random order, on numbers that stand for content.  Nothing of the
+/* Runs schedules in a random order, on numbers that stand for content.  Nothing of the
  * checker is used, and nothing is believed of what steps name: content is followed from the
  * caller's memory to the results, and whoever touches memory that another step is at is found
  * out. */
@@ -15,6 +15,7 @@ enum play_streams { PLAY_FREE, PLAY_LANES, PLAY_ONE, PLAY_STREAMS };
 
 struct play {
     enum play_streams streams; /* messages, in order per lane; groups per lane; whole turns */
+    enum ri_goal goal;         /* what the results must be */
     int binding;               /* obeys bind bits */
     /* Faults of an engine or a transport. */
     int releases_when_bound; /* in place of when it was read */

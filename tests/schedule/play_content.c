@@ -6,7 +6,7 @@ static int adds_up(int bundle)
     return bundle == RI_O || bundle == RI_DQ || bundle == RI_DK || bundle == RI_R;
 }
 
-int play_block_of(const struct ri_schedule *s, int slot)
+static int block_of(const struct ri_schedule *s, int slot)
 {
     int nth = 0;
 
@@ -17,6 +17,20 @@ int play_block_of(const struct ri_schedule *s, int slot)
         if (s->owner[b] == s->rank && nth-- == 0)
             return b;
     return -1;
+}
+
+uint64_t play_input(const struct game *g, const struct ri_schedule *s, int slot, int part)
+{
+    int whose = g->how->goal == RI_GOAL_ATTENTION ? block_of(s, slot) : s->rank;
+
+    return tag(s->slots[slot].bundle, whose, part);
+}
+
+/* What comes from a rank is word of it, be it a vector that was copied to a block. */
+static void see(const struct game *g, struct player *p, uint64_t value)
+{
+    for (int r = 0; r < g->ranks; r++)
+        p->seen[r] |= value == tag(RI_X, r, 0) || value == tag(RI_R, r, 0);
 }
 
 static uint64_t take(struct game *g, struct player *p, const struct ri_step *step, int n)
@@ -44,6 +58,7 @@ static void put(struct game *g, struct player *p, int i, int k, int n, uint64_t 
     p->views[at] = (struct view){p->s->rank, at, -1, p->views[at].reading, p->views[at].writing};
     cell->value = adds ? cell->value + value : value;
     cell->full = 1;
+    see(g, p, cell->value);
 }
 
 void play_meet(struct game *g, struct player *a, int send, struct player *b, int recv)
@@ -68,6 +83,7 @@ void play_meet(struct game *g, struct player *a, int send, struct player *b, int
         b->views[at].rank = from->rank;
         b->views[at].cell = from->cell;
         b->views[at].by = recv;
+        see(g, b, shown(g, from)->value);
         if (!g->how->releases_when_bound)
             shown(g, from)->readers++;
     }
@@ -141,7 +157,40 @@ static uint64_t whole_sum(const struct ri_schedule *s, int bundle, int block, in
     return sum;
 }
 
-void play_look_at_results(struct game *g, const struct player *p)
+/* The rank's `out` slots of a bundle hold what they must; returns how many there are. */
+static int look_at_outs(struct game *g, const struct player *p, enum ri_bundle bundle,
+                        uint64_t (*expected)(const struct ri_schedule *, int))
+{
+    const struct ri_schedule *s = p->s;
+    int outs = 0;
+
+    for (uint32_t i = 0; i < s->slot_count; i++) {
+        if (s->slots[i].kind != RI_OUT || s->slots[i].bundle != bundle)
+            continue;
+        outs++;
+        for (int part = 0; part < s->head_parts * s->token_parts; part++)
+            if (part >= s->slots[i].parts || !p->cells[p->first[i] + part].full ||
+                p->cells[p->first[i] + part].value != expected(s, part))
+                broken(g, "a result is wrong");
+    }
+    return outs;
+}
+
+static uint64_t sum_of_all(const struct ri_schedule *s, int part)
+{
+    uint64_t sum = 0;
+
+    for (int r = 0; r < s->ranks; r++)
+        sum += tag(RI_R, r, part);
+    return sum;
+}
+
+static uint64_t of_root(const struct ri_schedule *s, int part)
+{
+    return tag(RI_X, s->owner[0], part);
+}
+
+static void look_at_attention(struct game *g, const struct player *p)
 {
     const struct ri_schedule *s = p->s;
 
@@ -150,11 +199,35 @@ void play_look_at_results(struct game *g, const struct player *p)
             const struct cell *cell = &p->cells[p->first[i] + part];
 
             if (!cell->full ||
-                cell->value != whole_sum(s, s->slots[i].bundle, play_block_of(s, (int)i), part))
+                cell->value != whole_sum(s, s->slots[i].bundle, block_of(s, (int)i), part))
                 broken(g, "a result is wrong");
         }
+    }
+}
+
+static void look_at_collective(struct game *g, const struct player *p)
+{
+    int is_root = p->s->owner[0] == p->s->rank;
+
+    if (g->how->goal == RI_GOAL_ALL_REDUCE && !look_at_outs(g, p, RI_X, sum_of_all))
+        broken(g, "there is no sum");
+    if (g->how->goal == RI_GOAL_BROADCAST && !look_at_outs(g, p, RI_X, of_root) && !is_root)
+        broken(g, "there is no block");
+    for (int r = 0; g->how->goal == RI_GOAL_BARRIER && r < g->ranks; r++)
+        if (!p->seen[r] && r != p->s->rank)
+            broken(g, "has no word of a rank");
+}
+
+void play_look_at_results(struct game *g, const struct player *p)
+{
+    const struct ri_schedule *s = p->s;
+
+    if (g->how->goal == RI_GOAL_ATTENTION)
+        look_at_attention(g, p);
+    else
+        look_at_collective(g, p);
+    for (uint32_t i = 0; i < s->slot_count; i++)
         for (int part = 0; part < s->slots[i].parts; part++)
             if (p->cells[p->first[i] + part].readers)
                 broken(g, "a reader is left");
-    }
 }

@@ -22,12 +22,13 @@ struct view {
 
 struct player {
     const struct ri_schedule *s;
-    int *first;         /* [slots] */
-    struct cell *cells; /* [places] */
-    struct view *views; /* [places] */
-    uint8_t *state;     /* [steps] */
-    int *mate, *left;   /* [steps]; left: of a bound RECV, steps that are still to read it */
-    int running;        /* the work under way, or -1 */
+    int *first;              /* [slots] */
+    struct cell *cells;      /* [places] */
+    struct view *views;      /* [places] */
+    uint8_t *state;          /* [steps] */
+    int *mate, *left;        /* [steps]; left: of a bound RECV, steps that are still to read it */
+    int running;             /* the work under way, or -1 */
+    uint8_t seen[MAX_RANKS]; /* of which ranks something came here */
 };
 
 struct game {
@@ -85,8 +86,9 @@ static inline int binds(const struct game *g, const struct ri_step *step)
     return g->how->binding && step->bind;
 }
 
-/* The caller's i-th slot of a bundle is the rank's i-th block. */
-int play_block_of(const struct ri_schedule *s, int slot);
+/* What the caller puts there.  Of attention, its i-th slot of a bundle is the rank's i-th block;
+ * else all that it gives is the rank's own. */
+uint64_t play_input(const struct game *g, const struct ri_schedule *s, int slot, int part);
 /* Content moves when both ends are posted; work is done as one. */
 void play_meet(struct game *g, struct player *a, int send, struct player *b, int recv);
 void play_work(struct game *g, struct player *p, int step);
