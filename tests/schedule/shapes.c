@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/status.h"
 #include "schedule/schedule.h"
 
 enum { MAX_SHAPE = 256, MAX_HOSTS = 8 };
@@ -39,7 +40,7 @@ static const struct variant variants[] = {
 };
 
 struct tally {
-    int64_t cases, refused, copying, binding, failures, transfers;
+    int64_t cases, refused, copying, binding, bound, failures, transfers;
     double seconds;
 };
 
@@ -53,12 +54,37 @@ static int starts(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-static int has_bits(struct ri_schedule *const *s, int ranks)
+/* Receives of whole read-only blocks inside a host: all of them, or those that bind. */
+static int64_t local_receives(struct ri_schedule *const *s, int ranks, int bound)
 {
-    for (int r = 0; r < ranks; r++)
-        for (uint32_t i = 0; i < s[r]->step_count; i++)
-            if (s[r]->steps[i].bind)
-                return 1;
+    int64_t count = 0;
+
+    for (int r = 0; r < ranks; r++) {
+        for (uint32_t i = 0; i < s[r]->step_count; i++) {
+            const struct ri_step *step = &s[r]->steps[i];
+
+            count += step->op == RI_RECV && step->lane == RI_LANE_LOCAL && step->bind >= bound &&
+                     step->to[0].parts == s[r]->head_parts * s[r]->token_parts &&
+                     !ri_bundle_accumulates(s[r]->slots[step->to[0].slot].bundle);
+        }
+    }
+    return count;
+}
+
+/* Where ranks of a host send each other whole blocks, some are read in place; on one host a ring
+ * reads all that comes so. */
+static int check_bound(struct ri_schedule *const *s, const struct shape *shape, const char *builder)
+{
+    int64_t bound = local_receives(s, shape->ranks, 1), all = local_receives(s, shape->ranks, 0);
+    int64_t ring = (int64_t)shape->ranks * (shape->ranks - 1);
+    int one_host = shape->local == shape->ranks;
+
+    if (all && !bound)
+        return ri_error(RONDO_ERR_MISMATCH, "none of %lld receives inside hosts is bound",
+                        (long long)all);
+    if (one_host && starts(builder, "ring_") && bound != ring)
+        return ri_error(RONDO_ERR_MISMATCH, "%lld receives are bound on one host, not %lld",
+                        (long long)bound, (long long)ring);
     return 0;
 }
 
@@ -81,16 +107,20 @@ static int build(struct ri_schedule **s, const struct shape *shape, ri_builder *
     return refused == shape->ranks ? 1 : refused ? -1 : 0;
 }
 
-static int prove(struct ri_schedule *const *s, int ranks, struct tally *tally)
+static int prove(struct ri_schedule *const *s, const struct shape *shape, const char *builder,
+                 struct tally *tally)
 {
     struct ri_check check;
-    int err = ri_schedule_bind(s, ranks);
+    int ranks = shape->ranks, err = ri_schedule_bind(s, ranks);
 
     if (!err)
         err = ri_schedule_check(s, ranks, RI_GOAL_ATTENTION, &check);
+    if (!err)
+        err = check_bound(s, shape, builder);
     tally->cases++;
     tally->copying += 2;
-    tally->binding += has_bits(s, ranks) ? 2 : 0;
+    tally->bound += local_receives(s, ranks, 1);
+    tally->binding += local_receives(s, ranks, 1) ? 2 : 0;
     tally->transfers += err ? 0 : check.transfers;
     return err;
 }
@@ -103,7 +133,7 @@ static void run(const struct shape *shape, const struct ri_builder_entry *entry,
     int err = build(s, shape, entry->build, v);
 
     if (!err)
-        err = prove(s, shape->ranks, tally);
+        err = prove(s, shape, entry->name, tally);
     else if (err > 0)
         tally->refused++;
     if (err < 0) {
@@ -199,6 +229,7 @@ static void add(struct tally *sum, const struct tally *one)
     sum->refused += one->refused;
     sum->copying += one->copying;
     sum->binding += one->binding;
+    sum->bound += one->bound;
     sum->failures += one->failures;
     sum->transfers += one->transfers;
     sum->seconds += one->seconds;
@@ -206,9 +237,9 @@ static void add(struct tally *sum, const struct tally *one)
 
 static void print(const char *builder, const char *variant, const struct tally *t)
 {
-    printf("# %-18s %-18s %6lld %7lld %7lld %7lld %8.1f %4lld\n", builder, variant,
+    printf("# %-18s %-18s %6lld %7lld %7lld %7lld %8lld %8.1f %4lld\n", builder, variant,
            (long long)t->cases, (long long)t->refused, (long long)t->copying, (long long)t->binding,
-           t->seconds, (long long)t->failures);
+           (long long)t->bound, t->seconds, (long long)t->failures);
 }
 
 static int is_attention(const char *name)
@@ -239,8 +270,8 @@ int main(int argc, char **argv)
         return 2;
     }
     printf("# runs: in each model in both orders, groups of whole turns and groups per lane\n");
-    printf("# %-18s %-18s %6s %7s %7s %7s %8s %s\n", "builder", "variant", "cases", "refused",
-           "copying", "binding", "seconds", "failures");
+    printf("# %-18s %-18s %6s %7s %7s %7s %8s %8s %s\n", "builder", "variant", "cases", "refused",
+           "copying", "binding", "bound", "seconds", "failures");
     for (const struct ri_builder_entry *entry = ri_builders; entry->name; entry++) {
         struct tally tallies[sizeof(variants) / sizeof(variants[0])] = {{0}}, sum = {0};
         int shapes;
