@@ -37,7 +37,7 @@ static struct ri_operand blocks_of_step(const struct ri_ring *ring, const struct
  * what arrives in turn t replaces what was computed on, and sent on, in the turn before. */
 static struct ri_operand visitor_of_step(const struct ri_ring *ring, int t)
 {
-    const struct ri_operand *home = ri_pass_visitor(&ring->pass);
+    const struct ri_operand *home = ri_sides_visitor(&ring->sides);
 
     if (t == 0)
         return *home;
@@ -59,7 +59,7 @@ int ri_ring_forward(struct ri_schedule *s, const struct ri_ring *ring, int turn)
 
     for (int t = 0; t < size; t++) {
         visitor_hop(s, ring, t, turn + t);
-        ri_pass_compute(s, &ring->pass, visitor_of_step(ring, t), ri_none);
+        ri_sides_compute(s, &ring->sides, visitor_of_step(ring, t), ri_none);
     }
     return turn + size - 1;
 }
@@ -68,7 +68,7 @@ int ri_ring_forward(struct ri_schedule *s, const struct ri_ring *ring, int turn)
  * other is made.  At step 0 it is our own, which stays home. */
 static struct ri_operand sum_of_step(const struct ri_ring *ring, int t)
 {
-    const struct ri_operand *home = ri_pass_sum(&ring->pass);
+    const struct ri_operand *home = ri_sides_sum(&ring->sides);
 
     if (t == 0)
         return *home;
@@ -78,7 +78,7 @@ static struct ri_operand sum_of_step(const struct ri_ring *ring, int t)
 /* Where the sum arrives that the ranks before us made of the blocks of step t. */
 static struct ri_operand arrival_of_step(const struct ri_ring *ring, int t)
 {
-    const struct ri_operand *home = ri_pass_sum(&ring->pass);
+    const struct ri_operand *home = ri_sides_sum(&ring->sides);
 
     return blocks_of_step(ring, home, ring->sums + 2 * home->blocks, t);
 }
@@ -104,7 +104,7 @@ int ri_ring_grad(struct ri_schedule *s, const struct ri_ring *ring, int turn)
     for (int t = 0; t < size; t++) {
         visitor_hop(s, ring, t, turn + t);
         sum_hop(s, ring, t, turn + t);
-        ri_pass_compute(s, &ring->pass, visitor_of_step(ring, t), sum_of_step(ring, t));
+        ri_sides_compute(s, &ring->sides, visitor_of_step(ring, t), sum_of_step(ring, t));
         if (t >= 2)
             ri_schedule_merge(s, RI_MERGE_SUM, arrival_of_step(ring, t), sum_of_step(ring, t));
     }
@@ -112,7 +112,7 @@ int ri_ring_grad(struct ri_schedule *s, const struct ri_ring *ring, int turn)
         return turn;
     /* Step `size` would be our own block again: its sum comes home. */
     sum_hop(s, ring, size, turn + size);
-    ri_schedule_merge(s, RI_MERGE_SUM, arrival_of_step(ring, size), *ri_pass_sum(&ring->pass));
+    ri_schedule_merge(s, RI_MERGE_SUM, arrival_of_step(ring, size), *ri_sides_sum(&ring->sides));
     return turn + size + 1;
 }
 
@@ -129,7 +129,7 @@ static int append_over_all(struct ri_schedule *s, struct ri_ring *ring, enum ri_
         ranks[r] = r;
     ring->group = &all;
     ring->first_block = ranks;
-    if (way == RI_FORWARD)
+    if (way == RI_WAY_FORWARD)
         ri_ring_forward(s, ring, 0);
     else
         ri_ring_grad(s, ring, 0);
@@ -146,32 +146,32 @@ static int build_ring(struct ri_schedule **schedule, const struct ri_build *buil
 
     if (err)
         return err;
-    ring.landings = ri_pass_landings(name, build->landing, build->ranks);
+    ring.landings = ri_sides_landings(name, build->landing, build->ranks);
     err = ring.landings < 0 ? ring.landings : 0;
     if (!err) {
-        ring.pass = ri_pass_home(s, way);
-        ring.landing = ri_pass_landing_slots(s, &ring.pass, ring.landings, 1);
-        ring.sums = way == RI_FORWARD ? -1 : ri_pass_sum_slots(s, &ring.pass, 3, 1);
+        ring.sides = ri_sides_home(s, way);
+        ring.landing = ri_sides_landing_slots(s, &ring.sides, ring.landings, 1);
+        ring.sums = way == RI_WAY_FORWARD ? -1 : ri_sides_sum_slots(s, &ring.sides, 3, 1);
         err = append_over_all(s, &ring, way);
     }
     if (err) {
         ri_schedule_destroy(s);
         return err;
     }
-    return ri_pass_end(schedule, s);
+    return ri_sides_end(schedule, s);
 }
 
 int ri_build_ring_forward(struct ri_schedule **schedule, const struct ri_build *build)
 {
-    return build_ring(schedule, build, "ring_forward", RI_FORWARD);
+    return build_ring(schedule, build, "ring_forward", RI_WAY_FORWARD);
 }
 
 int ri_build_ring_kv_grad(struct ri_schedule **schedule, const struct ri_build *build)
 {
-    return build_ring(schedule, build, "ring_kv_grad", RI_KV_GRAD);
+    return build_ring(schedule, build, "ring_kv_grad", RI_WAY_KV_GRAD);
 }
 
 int ri_build_ring_q_grad(struct ri_schedule **schedule, const struct ri_build *build)
 {
-    return build_ring(schedule, build, "ring_q_grad", RI_Q_GRAD);
+    return build_ring(schedule, build, "ring_q_grad", RI_WAY_Q_GRAD);
 }

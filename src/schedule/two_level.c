@@ -21,7 +21,7 @@
 
 static int has_sums(const struct ri_two_level *ring)
 {
-    return ri_pass_sum(&ring->pass)->slot >= 0;
+    return ri_sides_sum(&ring->sides)->slot >= 0;
 }
 
 static int has_host_turns(const struct ri_two_level *ring)
@@ -158,13 +158,13 @@ static struct ri_operand lies(const struct ri_two_level *ring, const struct ri_o
 /* The k-th of a row of slots; each kind has a row or two. */
 static int32_t in_row(const struct ri_two_level *ring, int32_t slots, int row, int k)
 {
-    return slots + (row * ring->walks + k) * ri_pass_visitor(&ring->pass)->blocks;
+    return slots + (row * ring->walks + k) * ri_sides_visitor(&ring->sides)->blocks;
 }
 
 static struct ri_operand visitor_at(const struct ri_two_level *ring, const struct stop *stop, int k,
                                     int chunk)
 {
-    const struct ri_operand *home = ri_pass_visitor(&ring->pass);
+    const struct ri_operand *home = ri_sides_visitor(&ring->sides);
     int32_t slot;
 
     if (stop->step == 0 && is_home(ring, stop->round))
@@ -179,13 +179,13 @@ static struct ri_operand visitor_at(const struct ri_two_level *ring, const struc
 static struct ri_operand total_at(const struct ri_two_level *ring, const struct stop *stop, int k,
                                   int chunk)
 {
-    return lies(ring, ri_pass_sum(&ring->pass), in_row(ring, ring->totals, stop->round % 2, k),
+    return lies(ring, ri_sides_sum(&ring->sides), in_row(ring, ring->totals, stop->round % 2, k),
                 stop, k, chunk);
 }
 
 static struct ri_operand arrived_at(const struct ri_two_level *ring, const struct stop *stop, int k)
 {
-    return lies(ring, ri_pass_sum(&ring->pass), in_row(ring, ring->arrived, 0, k), stop, k, -1);
+    return lies(ring, ri_sides_sum(&ring->sides), in_row(ring, ring->arrived, 0, k), stop, k, -1);
 }
 
 /* A total is there from round 1 on: what a host adds to its own blocks goes home at once.  So with
@@ -206,7 +206,7 @@ static int ends_walk(const struct ri_two_level *ring, const struct stop *stop)
  * would have to join, the total itself. */
 static struct ri_operand sum_at(const struct ri_two_level *ring, const struct stop *stop, int k)
 {
-    const struct ri_operand *home = ri_pass_sum(&ring->pass);
+    const struct ri_operand *home = ri_sides_sum(&ring->sides);
     /* Round 1 begins with the row that round 0 did not end with, whose sums are still leaving. */
     int steps = stop->step + (has_total(stop->round) ? our_size(ring) : 0);
     int32_t slot = in_row(ring, ring->made, (steps + 1) % 2, k);
@@ -328,7 +328,7 @@ static void compute_step(struct ri_schedule *s, const struct ri_two_level *ring,
     struct stop stop = stop_at(ring, round, step);
 
     for (int k = 0; k < stop.count; k++)
-        ri_pass_compute(s, &ring->pass, visitor_at(ring, &stop, k, -1), sum_at(ring, &stop, k));
+        ri_sides_compute(s, &ring->sides, visitor_at(ring, &stop, k, -1), sum_at(ring, &stop, k));
     for (int k = 0; sum_arrives(ring, round, step) && k < stop.count; k++)
         ri_schedule_merge(s, RI_MERGE_SUM, arrived_at(ring, &stop, k), sum_at(ring, &stop, k));
 }

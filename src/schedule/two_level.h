@@ -3,7 +3,7 @@
 #define RI_SCHEDULE_TWO_LEVEL_H
 
 #include "schedule/hosts.h"
-#include "schedule/pass.h"
+#include "schedule/sides.h"
 
 /* The two-level ring as a sub-builder: appends it to a schedule under way, whose slots the caller
  * has made.  Hosts may differ in size.
@@ -32,7 +32,7 @@ struct ri_two_level {
     const struct ri_hosts *hosts;
     const int32_t *first_block; /* [ranks, as in hosts->ranks] first of the blocks that each brings;
                                  * each brings as many, n, as the travelling operand spans */
-    struct ri_pass pass;        /* what is at home, of pieces * chunks parts */
+    struct ri_sides sides;      /* what is at home, of pieces * chunks parts */
     int pieces;
     int chunks;    /* parts of a piece, each a host transfer; not 1: each in a local hop's turn */
     int own_turns; /* host transfers have turns of their own; chunks is 1 */

@@ -63,17 +63,17 @@ static int choose_landings(struct ri_two_level *ring, const char *name,
 
 static void make_slots(struct ri_two_level *ring, struct ri_schedule *s, enum ri_way way)
 {
-    const struct ri_pass *pass = &ring->pass;
+    const struct ri_sides *sides = &ring->sides;
     int walks = ring->walks, parts = ring->chunks;
 
-    ring->pass = ri_pass_home(s, way);
-    ring->entered = ri_pass_landing_slots(s, pass, 2 * walks, parts);
-    ring->landing = ri_pass_landing_slots(s, pass, (ring->stall ? 1 : 2) * walks, parts);
-    if (way == RI_FORWARD)
+    ring->sides = ri_sides_home(s, way);
+    ring->entered = ri_sides_landing_slots(s, sides, 2 * walks, parts);
+    ring->landing = ri_sides_landing_slots(s, sides, (ring->stall ? 1 : 2) * walks, parts);
+    if (way == RI_WAY_FORWARD)
         return;
-    ring->made = ri_pass_sum_slots(s, pass, 2 * walks, parts);
-    ring->arrived = ri_pass_sum_slots(s, pass, walks, parts);
-    ring->totals = ri_pass_sum_slots(s, pass, 2 * walks, parts);
+    ring->made = ri_sides_sum_slots(s, sides, 2 * walks, parts);
+    ring->arrived = ri_sides_sum_slots(s, sides, walks, parts);
+    ring->totals = ri_sides_sum_slots(s, sides, 2 * walks, parts);
 }
 
 static int append_over_all(struct ri_schedule *s, const struct ri_build *build, enum ri_way way)
@@ -108,20 +108,20 @@ static int build_two_level(struct ri_schedule **schedule, const struct ri_build 
         ri_schedule_destroy(s);
         return err;
     }
-    return ri_pass_end(schedule, s);
+    return ri_sides_end(schedule, s);
 }
 
 int ri_build_two_level_forward(struct ri_schedule **schedule, const struct ri_build *build)
 {
-    return build_two_level(schedule, build, "two_level_forward", RI_FORWARD);
+    return build_two_level(schedule, build, "two_level_forward", RI_WAY_FORWARD);
 }
 
 int ri_build_two_level_kv_grad(struct ri_schedule **schedule, const struct ri_build *build)
 {
-    return build_two_level(schedule, build, "two_level_kv_grad", RI_KV_GRAD);
+    return build_two_level(schedule, build, "two_level_kv_grad", RI_WAY_KV_GRAD);
 }
 
 int ri_build_two_level_q_grad(struct ri_schedule **schedule, const struct ri_build *build)
 {
-    return build_two_level(schedule, build, "two_level_q_grad", RI_Q_GRAD);
+    return build_two_level(schedule, build, "two_level_q_grad", RI_WAY_Q_GRAD);
 }

@@ -15,6 +15,7 @@
 
 #include "comm/comm.h"
 #include "plan/plan.h"
+#include "schedule/sides.h" /* goes with plan.h */
 #include "tests/api/shard.h"
 
 /* What all ranks of a test build; set before they start. */

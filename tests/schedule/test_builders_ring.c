@@ -200,8 +200,8 @@ static struct ri_schedule *ring_over(int32_t *order, int index, int ranks, int e
 {
     struct ri_group group = {order, ranks, index};
     struct ri_ring ring = {.group = &group, .landings = 2};
-    enum ri_bundle sides[] = {way == RI_FORWARD ? RI_O : RI_DQ, RI_DK};
-    int backward = way != RI_FORWARD, turn, rank = order[index];
+    enum ri_bundle sides[] = {way == RI_WAY_FORWARD ? RI_O : RI_DQ, RI_DK};
+    int backward = way != RI_WAY_FORWARD, turn, rank = order[index];
     int32_t first_block[MAX_RANKS];
     struct ri_schedule *s;
 
@@ -214,12 +214,13 @@ static struct ri_schedule *ring_over(int32_t *order, int index, int ranks, int e
     for (int i = 0; i < ranks; i++)
         first_block[i] = order[i] * each;
     ring.first_block = first_block;
-    ring.pass = (struct ri_pass){home_slots(s, RI_Q, RI_IN, each), home_slots(s, RI_K, RI_IN, each),
-                                 home_slots(s, sides[0], RI_OUT, each), ri_none, way == RI_Q_GRAD};
+    ring.sides =
+        (struct ri_sides){home_slots(s, RI_Q, RI_IN, each), home_slots(s, RI_K, RI_IN, each),
+                          home_slots(s, sides[0], RI_OUT, each), ri_none, way == RI_WAY_Q_GRAD};
     if (backward)
-        ring.pass.key_side = home_slots(s, sides[1], RI_OUT, each);
-    ring.landing = ri_pass_landing_slots(s, &ring.pass, 2 * each, 1);
-    ring.sums = backward ? ri_pass_sum_slots(s, &ring.pass, 3 * each, 1) : -1;
+        ring.sides.key_side = home_slots(s, sides[1], RI_OUT, each);
+    ring.landing = ri_sides_landing_slots(s, &ring.sides, 2 * each, 1);
+    ring.sums = backward ? ri_sides_sum_slots(s, &ring.sides, 3 * each, 1) : -1;
     turn = backward ? ri_ring_grad(s, &ring, 7) : ri_ring_forward(s, &ring, 7);
     assert_int_equal(ri_schedule_end(&s), 0);
     assert_true(ranks == 1 || (int)s->turns == turn);
@@ -230,7 +231,7 @@ static void rings_run_over_any_group(void **state)
 {
     for (int ranks = 1; ranks <= 9; ranks++) {
         for (int each = 1; each <= 2; each++) {
-            for (int way = RI_FORWARD; way <= RI_Q_GRAD; way++) {
+            for (int way = RI_WAY_FORWARD; way <= RI_WAY_Q_GRAD; way++) {
                 struct ranks all = {.count = ranks};
                 int32_t order[MAX_RANKS];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the top-level builders of attention share: the caller's slots, and slots of ours. */
-#include "schedule/pass.h"
+#include "schedule/sides.h"
 
 #include "base/status.h"
 
@@ -21,30 +21,31 @@ static struct ri_operand home(struct ri_schedule *s, enum ri_bundle bundle, enum
     return ri_operand(s, slots(s, bundle, kind, 1, parts), s->rank);
 }
 
-struct ri_pass ri_pass_home(struct ri_schedule *s, enum ri_way way)
+struct ri_sides ri_sides_home(struct ri_schedule *s, enum ri_way way)
 {
-    struct ri_pass pass = {.query_travels = way == RI_Q_GRAD, .key_side = ri_none};
+    struct ri_sides sides = {.query_travels = way == RI_WAY_Q_GRAD, .key_side = ri_none};
 
-    pass.query = home(s, RI_Q, RI_IN);
-    pass.key = home(s, RI_K, RI_IN);
-    pass.query_side = home(s, way == RI_FORWARD ? RI_O : RI_DQ, RI_OUT);
-    if (way != RI_FORWARD)
-        pass.key_side = home(s, RI_DK, RI_OUT);
-    return pass;
+    sides.query = home(s, RI_Q, RI_IN);
+    sides.key = home(s, RI_K, RI_IN);
+    sides.query_side = home(s, way == RI_WAY_FORWARD ? RI_O : RI_DQ, RI_OUT);
+    if (way != RI_WAY_FORWARD)
+        sides.key_side = home(s, RI_DK, RI_OUT);
+    return sides;
 }
 
-int32_t ri_pass_landing_slots(struct ri_schedule *s, const struct ri_pass *pass, int count,
-                              int parts)
+int32_t ri_sides_landing_slots(struct ri_schedule *s, const struct ri_sides *sides, int count,
+                               int parts)
 {
-    return slots(s, pass->query_travels ? RI_Q : RI_K, RI_VIEW, count, parts);
+    return slots(s, sides->query_travels ? RI_Q : RI_K, RI_VIEW, count, parts);
 }
 
-int32_t ri_pass_sum_slots(struct ri_schedule *s, const struct ri_pass *pass, int count, int parts)
+int32_t ri_sides_sum_slots(struct ri_schedule *s, const struct ri_sides *sides, int count,
+                           int parts)
 {
-    return slots(s, pass->query_travels ? RI_DQ : RI_DK, RI_OWN, count, parts);
+    return slots(s, sides->query_travels ? RI_DQ : RI_DK, RI_OWN, count, parts);
 }
 
-int ri_pass_landings(const char *name, int asked, int ranks)
+int ri_sides_landings(const char *name, int asked, int ranks)
 {
     int arrivals = ranks > 2 ? ranks - 1 : 1;
     int landings = asked ? asked : 2;
@@ -57,7 +58,7 @@ int ri_pass_landings(const char *name, int asked, int ranks)
     return landings < arrivals ? landings : arrivals;
 }
 
-int ri_pass_end(struct ri_schedule **schedule, struct ri_schedule *s)
+int ri_sides_end(struct ri_schedule **schedule, struct ri_schedule *s)
 {
     int err = ri_schedule_end(&s);
 
