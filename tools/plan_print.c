@@ -32,7 +32,7 @@ static void print_head(const struct plan_options *o, const struct plan_pass *pas
         printf("%s: a rank computes for %.4g ms\n", passes[i].name,
                passes[i].cost.compute_seconds * o->ranks * 1e3);
     if (count > 0 && passes[0].count > 0 && passes[0].list[0].priced_ranks < o->ranks)
-        printf("priced on %d ranks of the same hosts, and scaled\n",
+        printf("times are those of %d ranks on some of the hosts, or on parts of them, and scaled\n",
                passes[0].list[0].priced_ranks);
 }
 

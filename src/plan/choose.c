@@ -66,6 +66,27 @@ static int check_options(const rondo_plan_options_t *options)
 
 /* ---- prices ---- */
 
+static int check_price(const char *name, int64_t value, int64_t least)
+{
+    if (value >= least)
+        return 0;
+    return ri_error(RONDO_ERR_ARGUMENT, "%s is %lld; give at least %lld", name, (long long)value,
+                    (long long)least);
+}
+
+static int check_prices(const struct ri_config *config)
+{
+    int err = check_price("RONDO_COST_FLOPS", config->cost_flops, 1);
+
+    if (!err)
+        err = check_price("RONDO_COST_LOCAL_BANDWIDTH", config->cost_local_bandwidth, 1);
+    if (!err)
+        err = check_price("RONDO_COST_LOCAL_LATENCY", config->cost_local_latency_us, 0);
+    if (!err)
+        err = check_price("RONDO_COST_HOST_BANDWIDTH", config->cost_host_bandwidth, 1);
+    return err ? err : check_price("RONDO_COST_HOST_LATENCY", config->cost_host_latency_us, 0);
+}
+
 static double block_bytes(const struct ri_choice_query *query, enum ri_pass_kind kind,
                           enum ri_bundle bundle)
 {
@@ -156,7 +177,7 @@ static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind ki
     while (best < count && !fits(&list[best], query->options))
         best++;
     if (best == count)
-        best = 0; /* hosts of one rank, say, have no chunks to price */
+        best = 0; /* chunks of hosts of up to 2 ranks are whole blocks: priced as own turns */
     *scheme = (struct ri_scheme){ .build = list[best].build, .builder = list[best].builder,
                                   .schedule = list[best].schedule,
                                   .gradients = list[best].gradients ? list[best].gradients : "",
@@ -173,6 +194,8 @@ int ri_plan_choose(const struct ri_choice_query *query, struct ri_choice *choice
     int err = check_options(options);
     int bind = query->can_bind && is_open(options->binding);
 
+    if (!err)
+        err = check_prices(query->config);
     memset(choice, 0, sizeof(*choice));
     choice->pass[RI_BACKWARD] = (struct ri_scheme){ .schedule = "none", .gradients = "none" };
     for (int kind = 0; !err && kind < RI_PASSES; kind++)

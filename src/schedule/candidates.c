@@ -6,149 +6,123 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "schedule/machine.h"
+
+/* How the time of a pass grows with the machine, as seen where both could be simulated. */
+enum pace {
+    BESIDE, /* work and lanes go side by side: by the slowest */
+    STEPS,  /* each step waits for the slowest message anywhere: by the number of steps */
+    IN_TURN /* a rank waits for its messages on one lane, then the other's */
+};
 
 struct scheme {
     const char *schedule, *gradients;
     ri_builder *builder;
+    enum pace pace;
 };
 
 /* Simple ones first. */
 static const struct scheme schemes[] = {
-    {"ring", NULL, ri_build_ring_forward},
-    {"ring", "kv-grad", ri_build_ring_kv_grad},
-    {"ring", "q-grad", ri_build_ring_q_grad},
-    {"two-level", NULL, ri_build_two_level_forward},
-    {"two-level", "kv-grad", ri_build_two_level_kv_grad},
-    {"two-level", "q-grad", ri_build_two_level_q_grad},
-    {"direct", NULL, ri_build_direct_forward},
-    {"direct", "kv-grad", ri_build_direct_kv_grad},
-    {"direct", "q-grad", ri_build_direct_q_grad},
+    {"ring", NULL, ri_build_ring_forward, BESIDE},
+    {"ring", "kv-grad", ri_build_ring_kv_grad, BESIDE},
+    {"ring", "q-grad", ri_build_ring_q_grad, BESIDE},
+    {"two-level", NULL, ri_build_two_level_forward, BESIDE},
+    {"two-level", "kv-grad", ri_build_two_level_kv_grad, BESIDE},
+    {"two-level", "q-grad", ri_build_two_level_q_grad, BESIDE},
+    {"direct", NULL, ri_build_direct_forward, STEPS},
+    {"direct", "kv-grad", ri_build_direct_kv_grad, IN_TURN},
+    {"direct", "q-grad", ri_build_direct_q_grad, IN_TURN},
 };
 enum { SCHEMES = sizeof(schemes) / sizeof(schemes[0]), MAX_PIECES = 4, MAX_READERS = 16 };
 
-/* ---- the machine, or the part of it that is priced ---- */
-
-struct machine {
-    int ranks, hosts, bind;
-    int smallest, largest; /* ranks of a host */
-    int uneven;            /* some host's size is no multiple of another's */
-    int32_t *host;         /* [ranks], hosts numbered by their first ranks */
-};
-
-/* Hosts as they come, each with at most `most` ranks, until there are `room` ranks. */
-static void take_part(struct machine *part, const int32_t *host, int ranks, int most, int room,
-                      int32_t *number, int32_t *size)
-{
-    for (int r = 0; r < ranks; r++)
-        number[r] = -1;
-    for (int r = 0; r < ranks; r++) {
-        int32_t h = host ? host[r] : 0;
-
-        size[h] += size[h] < most;
-    }
-    for (int r = 0; r < ranks; r++) {
-        int32_t h = host ? host[r] : 0;
-
-        if (number[h] < 0 && size[h] <= room) {
-            number[h] = part->hosts++;
-            room -= size[h];
-        }
-        if (number[h] >= 0 && size[h]-- > 0)
-            part->host[part->ranks++] = number[h];
-    }
-}
-
-static void measure(struct machine *machine, int32_t *size)
-{
-    memset(size, 0, (size_t)machine->hosts * sizeof(*size));
-    for (int r = 0; r < machine->ranks; r++)
-        size[machine->host[r]]++;
-    machine->smallest = machine->largest = size[0];
-    for (int h = 0; h < machine->hosts; h++) {
-        if (size[h] < machine->smallest)
-            machine->smallest = size[h];
-        if (size[h] > machine->largest)
-            machine->largest = size[h];
-    }
-    for (int h = 0; h < machine->hosts; h++)
-        machine->uneven |= size[h] % machine->smallest || machine->largest % size[h];
-}
-
-static int machine_init(struct machine *machine, const struct ri_candidate_query *query)
-{
-    int32_t *number = calloc((size_t)query->ranks, sizeof(*number));
-    int32_t *size = calloc((size_t)query->ranks, sizeof(*size));
-    int several = 0, most = RI_MAX_PRICED_RANKS;
-
-    *machine = (struct machine){.bind = query->bind, .host = calloc((size_t)query->ranks, sizeof(*machine->host))};
-    for (int r = 1; query->host && r < query->ranks; r++)
-        several |= query->host[r] != query->host[0];
-    if (several)
-        most /= 2;
-    if (number && size && machine->host) {
-        int all = query->ranks <= RI_MAX_PRICED_RANKS;
-
-        take_part(machine, query->host, query->ranks, all ? query->ranks : most,
-                  RI_MAX_PRICED_RANKS, number, size);
-        measure(machine, size);
-    }
-    free(number);
-    free(size);
-    return machine->ranks ? 0
-                          : ri_error(RONDO_ERR_MEMORY, "out of memory for %d ranks", query->ranks);
-}
-
 /* ---- prices ---- */
 
-static int simulate(const struct machine *machine, const struct ri_cost *cost,
-                    struct ri_candidate *candidate, struct ri_schedule **schedules)
+/* The ranks of the part: all of the machine, or to be scaled.  part: what the part moves. */
+static int simulate(const struct ri_machine *machine, const struct ri_candidate_query *query,
+                    struct ri_candidate *candidate, struct ri_schedule **schedules,
+                    struct ri_volumes *part)
 {
     struct ri_simulation result;
     int err = 0;
 
-    for (int r = 0; !err && r < machine->ranks; r++) {
+    for (int r = 0; !err && r < machine->part_ranks; r++) {
         struct ri_build build = candidate->build;
 
         build.rank = r;
-        build.ranks = machine->ranks;
-        build.host = machine->host;
+        build.ranks = machine->part_ranks;
+        build.host = machine->part_host;
         err = candidate->builder(&schedules[r], &build);
     }
-    if (!err && machine->bind && ri_build_can_bind(&candidate->build))
-        err = ri_schedule_bind(schedules, machine->ranks);
+    if (!err && query->bind && ri_build_can_bind(&candidate->build))
+        err = ri_schedule_bind(schedules, machine->part_ranks);
     if (!err)
-        err = ri_simulate(schedules, machine->ranks, cost, 0, &result);
+        err = ri_simulate(schedules, machine->part_ranks, query->cost, 0, &result);
     if (err)
         return err;
     candidate->seconds = result.seconds;
     candidate->own_units = result.own_units;
     memcpy(candidate->own_blocks, result.own_blocks, sizeof(candidate->own_blocks));
     memcpy(candidate->sent, result.sent, sizeof(candidate->sent));
-    for (int r = 0; r < machine->ranks; r++)
+    for (int r = 0; r < machine->part_ranks; r++)
         if (result.rank[r].compute_seconds > candidate->compute_seconds)
             candidate->compute_seconds = result.rank[r].compute_seconds;
     ri_simulation_release(&result);
+    for (int r = 0; !err && r < machine->part_ranks; r++)
+        err = ri_volumes_add(part, schedules[r], query->cost, machine->part_largest);
+    return err;
+}
+
+static double pace_of(enum pace pace, int ranks, const struct ri_cost *cost,
+                      const struct ri_volumes *volumes)
+{
+    double most = ranks * cost->compute_seconds;
+
+    if (pace == STEPS)
+        return ranks - 1;
+    if (pace == IN_TURN)
+        return volumes->in_turn_seconds;
+    for (int lane = 0; lane < RI_LANES; lane++)
+        if (volumes->lane_seconds[lane] > most)
+            most = volumes->lane_seconds[lane];
+    return most;
+}
+
+/* From the part to the whole machine: only times are estimated. */
+static int scale(const struct ri_machine *machine, const struct ri_candidate_query *query,
+                 enum pace pace, const struct ri_volumes *part, struct ri_candidate *candidate)
+{
+    struct ri_volumes whole;
+    double before = pace_of(pace, machine->part_ranks, query->cost, part);
+    int err = ri_machine_volumes(machine, candidate->builder, &candidate->build, query->bind,
+                                 query->cost, &whole);
+
+    if (err)
+        return err;
+    if (before > 0)
+        candidate->seconds *= pace_of(pace, machine->ranks, query->cost, &whole) / before;
+    candidate->compute_seconds *= (double)machine->ranks / machine->part_ranks;
+    candidate->own_units = whole.own_units;
+    memcpy(candidate->own_blocks, whole.own_blocks, sizeof(candidate->own_blocks));
+    memcpy(candidate->sent, whole.sent, sizeof(candidate->sent));
     return 0;
 }
 
-static int price(const struct machine *machine, const struct ri_cost *cost,
-                 struct ri_candidate *candidate)
+static int price(const struct ri_machine *machine, const struct ri_candidate_query *query,
+                 enum pace pace, struct ri_candidate *candidate)
 {
-    struct ri_schedule **schedules = calloc((size_t)machine->ranks, sizeof(struct ri_schedule *));
-    double ratio = (double)candidate->build.ranks / machine->ranks;
+    struct ri_schedule **schedules = calloc((size_t)machine->part_ranks, sizeof(*schedules));
+    struct ri_volumes part = {0};
     int err;
 
     if (!schedules)
-        return ri_error(RONDO_ERR_MEMORY, "out of memory for %d schedules", machine->ranks);
-    err = simulate(machine, cost, candidate, schedules);
-    for (int r = 0; r < machine->ranks; r++)
+        return ri_error(RONDO_ERR_MEMORY, "out of memory for %d schedules", machine->part_ranks);
+    err = simulate(machine, query, candidate, schedules, &part);
+    for (int r = 0; r < machine->part_ranks; r++)
         ri_schedule_destroy(schedules[r]);
     free(schedules);
-    candidate->priced_ranks = machine->ranks;
-    candidate->seconds *= ratio;
-    candidate->compute_seconds *= ratio;
-    for (int lane = 0; lane < RI_LANES; lane++)
-        candidate->sent[lane] *= ratio;
+    candidate->priced_ranks = machine->part_ranks;
+    if (!err && machine->part_ranks < machine->ranks)
+        err = scale(machine, query, pace, &part, candidate);
     return err;
 }
 
@@ -160,7 +134,7 @@ static int names(const char *wanted, const char *name)
 }
 
 /* Without two levels to speak of it is the flat ring. */
-static int can_gain(const struct ri_candidate_query *query, const struct machine *machine,
+static int can_gain(const struct ri_candidate_query *query, const struct ri_machine *machine,
                     const struct scheme *scheme)
 {
     int named = query->schedule && strcmp(query->schedule, "auto") != 0;
@@ -169,7 +143,7 @@ static int can_gain(const struct ri_candidate_query *query, const struct machine
            (machine->hosts > 1 && machine->largest > 1);
 }
 
-static int add(const struct ri_candidate_query *query, const struct machine *machine,
+static int add(const struct ri_candidate_query *query, const struct ri_machine *machine,
                const struct scheme *scheme, const struct ri_build *how, const char *variant,
                struct ri_candidate *list, int *count)
 {
@@ -183,13 +157,13 @@ static int add(const struct ri_candidate_query *query, const struct machine *mac
     one->build.ranks = query->ranks;
     one->build.host = query->host;
     snprintf(one->variant, sizeof(one->variant), "%s", variant);
-    err = price(machine, query->cost, one);
+    err = price(machine, query, scheme->pace, one);
     *count += !err;
     return err;
 }
 
 /* Blocks in pieces pay where the ranks of one host cannot share those of another evenly. */
-static int add_two_level(const struct ri_candidate_query *query, const struct machine *machine,
+static int add_two_level(const struct ri_candidate_query *query, const struct ri_machine *machine,
                          const struct scheme *scheme, struct ri_candidate *list, int *count)
 {
     int err = add(query, machine, scheme, &(struct ri_build){0}, "own-turns", list, count);
@@ -200,8 +174,8 @@ static int add_two_level(const struct ri_candidate_query *query, const struct ma
         char variant[24];
 
         snprintf(variant, sizeof(variant), "%d-pieces", pieces);
-        err =
-            add(query, machine, scheme, &(struct ri_build){.pieces = pieces}, variant, list, count);
+        err = add(query, machine, scheme, &(struct ri_build){.pieces = pieces}, variant, list,
+                  count);
     }
     return err;
 }
@@ -209,7 +183,7 @@ static int add_two_level(const struct ri_candidate_query *query, const struct ma
 /* A ring that crosses hosts reads in place only if the rank where blocks enter keeps each until the
  * last rank of its host has read it.  Prices know no memory, so they would always take that many
  * buffers; a large host's would be most of its blocks, and so it copies. */
-static int ring_landing(const struct ri_candidate_query *query, const struct machine *machine,
+static int ring_landing(const struct ri_candidate_query *query, const struct ri_machine *machine,
                         const struct scheme *scheme)
 {
     int enters = query->bind && machine->hosts > 1 && machine->largest > 1 &&
@@ -218,13 +192,14 @@ static int ring_landing(const struct ri_candidate_query *query, const struct mac
     return enters && strcmp(scheme->schedule, "ring") == 0 ? machine->largest + 1 : 0;
 }
 
-static int add_scheme(const struct ri_candidate_query *query, const struct machine *machine,
+static int add_scheme(const struct ri_candidate_query *query, const struct ri_machine *machine,
                       const struct scheme *scheme, struct ri_candidate *list, int *count)
 {
     if (strcmp(scheme->schedule, "two-level") == 0)
         return add_two_level(query, machine, scheme, list, count);
     return add(query, machine, scheme,
-               &(struct ri_build){.landing = ring_landing(query, machine, scheme)}, "", list, count);
+               &(struct ri_build){.landing = ring_landing(query, machine, scheme)}, "", list,
+               count);
 }
 
 /* Few, and equal ones keep their order. */
@@ -243,6 +218,8 @@ static int check_query(const struct ri_candidate_query *query)
 {
     int schedule = 0, gradients = !query->backward;
 
+    if (!query->cost)
+        return ri_error(RONDO_ERR_ARGUMENT, "cost is NULL: prices need one");
     if (query->ranks < 1)
         return ri_error(RONDO_ERR_ARGUMENT, "ranks %d: there must be one at least", query->ranks);
     for (int r = 0; query->host && r < query->ranks; r++)
@@ -264,27 +241,31 @@ static int check_query(const struct ri_candidate_query *query)
     return 0;
 }
 
+static int is_asked_for(const struct ri_candidate_query *query, const struct scheme *scheme)
+{
+    if (!names(query->schedule, scheme->schedule) || !query->backward != !scheme->gradients)
+        return 0;
+    return !scheme->gradients || names(query->gradients, scheme->gradients);
+}
+
 int ri_candidates(const struct ri_candidate_query *query, struct ri_candidate *list, int *count)
 {
-    struct machine machine;
-    int found = 0, err = check_query(query);
+    struct ri_candidate found[RI_MAX_CANDIDATES];
+    struct ri_machine machine;
+    int all = 0, err = check_query(query);
 
+    if (!err)
+        err = ri_machine_init(&machine, query->ranks, query->host, RI_MAX_PRICED_RANKS);
     if (err)
         return err;
-    err = machine_init(&machine, query);
-    for (int i = 0; !err && i < SCHEMES; i++) {
-        const struct scheme *scheme = &schemes[i];
-
-        if (!names(query->schedule, scheme->schedule) || !query->backward != !scheme->gradients ||
-            (scheme->gradients && !names(query->gradients, scheme->gradients)) ||
-            !can_gain(query, &machine, scheme))
-            continue;
-        err = add_scheme(query, &machine, scheme, list, &found);
-    }
-    free(machine.host);
+    for (int i = 0; !err && i < SCHEMES; i++)
+        if (is_asked_for(query, &schemes[i]) && can_gain(query, &machine, &schemes[i]))
+            err = add_scheme(query, &machine, &schemes[i], found, &all);
+    ri_machine_release(&machine);
     if (err)
         return err;
-    sort(list, found);
-    *count = found;
+    sort(found, all);
+    memcpy(list, found, (size_t)all * sizeof(*list));
+    *count = all;
     return 0;
 }

@@ -9,9 +9,13 @@
 
 enum {
     RI_MAX_CANDIDATES = 32,
-    /* A larger machine is priced by a part of it: hosts of the same sizes, as many as have this
-     * many ranks at most (of a host with more than half of them, that many).  Times and volumes
-     * are then scaled by the ratio of ranks: rings are as long as there are ranks. */
+    /* Of a larger machine a part of this many ranks at most is simulated: a host of each size,
+     * then the others, each cut to half of these ranks.  Its times are scaled by what the busiest
+     * rank of the whole machine works and moves over what that of the part does: within 10 % on
+     * hosts of equal size, but 20 % for gradients of the direct exchange, whose messages
+     * collide; rougher where a host's neighbours decide.  Volumes and buffers are
+     * exact, from schedules of the whole machine; only hosts of thousands of ranks are sampled,
+     * and taken as if nothing in them were read in place. */
     RI_MAX_PRICED_RANKS = 64
 };
 
@@ -31,14 +35,15 @@ struct ri_candidate {
     char variant[24]; /* of the schedule: "chunked", "2-pieces"; "" if it has but one */
     ri_builder *builder;
     struct ri_build build; /* for rank 0; host is the query's */
-    int priced_ranks;      /* how many ranks were simulated */
+    int priced_ranks;      /* how many ranks were simulated; if not all, seconds are scaled */
     double seconds;
     double compute_seconds;                   /* of the rank that computes most */
     double sent[RI_LANES];                    /* units, of the rank that sends most on the lane */
     double own_blocks[RI_BUNDLES], own_units; /* as in struct ri_simulation */
 };
 
-/* Fills list[0 .. *count-1], cheapest first; of equal prices the simpler scheme.
+/* Fills list[0 .. *count-1], cheapest first; of equal prices the simpler scheme.  Both are
+ * untouched on failure.
  * RONDO_ERR_ARGUMENT names what is not known, or the cost that is no price. */
 int ri_candidates(const struct ri_candidate_query *query, struct ri_candidate *list, int *count);
 

@@ -17,6 +17,7 @@ librondo_core_la_SOURCES += src/schedule/simulate.c src/schedule/simulate_setup.
 librondo_core_la_SOURCES += src/schedule/simulate_events.c
 librondo_core_la_SOURCES += src/schedule/simulate.h src/schedule/simulate_run.h
 librondo_core_la_SOURCES += src/schedule/candidates.c src/schedule/candidates.h
+librondo_core_la_SOURCES += src/schedule/machine.c src/schedule/volumes.c src/schedule/machine.h
 librondo_core_la_SOURCES += src/schedule/timeline.c src/schedule/timeline_svg.c
 librondo_core_la_SOURCES += src/schedule/timeline.h src/schedule/timeline_rows.h
 librondo_core_la_SOURCES += src/schedule/check.c src/schedule/check.h

@@ -92,11 +92,12 @@ static void draw(struct ri_schedule *const *schedules, const struct ri_simulatio
     for (uint32_t i = 0; i < simulation->event_count; i++) {
         const struct ri_event *event = &simulation->events[i];
         char *line = lines + ((uint32_t)event->rank * RI_ROWS + event->row) * COLUMNS;
-        int first = (int)(event->start / simulation->seconds * COLUMNS + .5);
-        int end = (int)(event->end / simulation->seconds * COLUMNS + .5);
+        int first, end;
 
-        if (!(event->end > event->start))
+        if (!(event->end > event->start)) /* so where nothing takes time, nothing is divided by 0 */
             continue;
+        first = (int)(event->start / simulation->seconds * COLUMNS + .5);
+        end = (int)(event->end / simulation->seconds * COLUMNS + .5);
         if (first == COLUMNS)
             first--;
         if (end == first)

@@ -154,7 +154,7 @@ static void large_machines_are_priced_by_a_part(void **state)
         host[r] = r / 32;
     assert_int_equal(ask(ROOM, &cost, 0, "ring", NULL, list), 1);
     assert_int_equal(list[0].priced_ranks, RI_MAX_PRICED_RANKS);
-    assert_price(list[0].seconds, (RI_MAX_PRICED_RANKS - 1) * 10.1 * ROOM / RI_MAX_PRICED_RANKS);
+    assert_price(list[0].seconds, (ROOM - 1) * 10.1);
     assert_int_equal(list[0].build.ranks, ROOM);
     for (int r = 0; r < ROOM; r++)
         host[r] = r % 2; /* hosts too large for two of them, in any order */
@@ -162,13 +162,114 @@ static void large_machines_are_priced_by_a_part(void **state)
     assert_int_equal(list[0].priced_ranks, RI_MAX_PRICED_RANKS);
 }
 
-static void refuses(struct ri_candidate_query query, const char *words)
+/* The schedules of all ranks of a candidate, run in full. */
+static void simulate_all(struct ri_candidate *one, int bind, const struct ri_cost *cost,
+                         struct ri_simulation *result)
+{
+    int ranks = one->build.ranks;
+    struct ri_schedule **all = calloc((size_t)ranks, sizeof(*all));
+
+    assert_non_null(all);
+    for (int r = 0; r < ranks; r++) {
+        one->build.rank = r;
+        assert_int_equal(one->builder(&all[r], &one->build), 0);
+    }
+    if (bind && ri_build_can_bind(&one->build))
+        assert_int_equal(ri_schedule_bind(all, ranks), 0);
+    if (ri_simulate(all, ranks, cost, 0, result))
+        fail_msg("%s", rondo_last_error());
+    for (int r = 0; r < ranks; r++)
+        ri_schedule_destroy(all[r]);
+    free(all);
+}
+
+static void compare(struct ri_candidate *one, int bind, const struct ri_cost *cost, double bar,
+                    const char *where)
+{
+    struct ri_simulation full;
+
+    simulate_all(one, bind, cost, &full);
+    if (fabs(one->seconds - full.seconds) > bar * full.seconds)
+        fail_msg("%s %s %s %s: %g s, really %g", where, one->schedule,
+                 one->gradients ? one->gradients : "", one->variant, one->seconds, full.seconds);
+    for (int lane = 0; lane < RI_LANES; lane++)
+        if (fabs(one->sent[lane] - full.sent[lane]) > 1e-9 * full.sent[lane])
+            fail_msg("%s %s %s: sends %g on lane %d, really %g", where, one->schedule,
+                     one->variant, one->sent[lane], lane, full.sent[lane]);
+    for (int b = 0; b < RI_BUNDLES; b++)
+        assert_true(fabs(one->own_blocks[b] - full.own_blocks[b]) < 1e-9);
+    assert_true(fabs(one->own_units - full.own_units) <= 1e-9 * full.own_units);
+    ri_simulation_release(&full);
+}
+
+static void compare_machine(const int *sizes, int backward, int bind, double compute, double bar)
 {
     struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_cost cost = backward ? table_cost_backward(compute) : table_cost(compute);
+    struct ri_candidate_query query = {machine(sizes), host, &cost, backward, NULL, NULL, bind};
+    char where[64];
+    int count;
+
+    assert_int_equal(ri_candidates(&query, list, &count), 0);
+    snprintf(where, sizeof(where), "hosts of %d, backward %d, bind %d, compute %g:", sizes[0],
+             backward, bind, compute);
+    for (int i = 0; i < count; i++) {
+        int collides = backward && strcmp(list[i].schedule, "direct") == 0;
+
+        compare(&list[i], bind, &cost, collides ? 2 * bar : bar, where);
+    }
+}
+
+/* Where messages hide the work, where work hides them, and between.  Gradients of the direct exchange
+ * collide at their receivers, and what that costs follows no rule: their bar is twice as wide. */
+static void scaled_prices_are_near_and_volumes_exact(void **state)
+{
+    static const int by_16[] = {16, 16, 16, 16, 16, 16, 16, 16, 0}, by_40[] = {40, 40, 40, 40, 0};
+    static const double compute[] = {0, 1.5, 5};
+
+    for (int i = 0; i < 3; i++) {
+        compare_machine(by_16, 0, i == 1, compute[i], .1);
+        compare_machine(by_16, 1, i == 2, 2 * compute[i], .1);
+        compare_machine(by_40, 0, i == 2, compute[i], .1);
+    }
+    compare_machine(by_40, 1, 0, 3, .1);
+}
+
+/* The odd host decides: pieces are tried, and it is where many visitors share one rank. */
+static void an_odd_host_is_not_lost(void **state)
+{
+    static const int odd[] = {8, 8, 8, 8, 8, 8, 8, 8, 5, 0};
+
+    compare_machine(odd, 0, 0, 1, .2);
+    compare_machine(odd, 1, 1, 1, .2);
+}
+
+/* 73 buffers are no way to save a copy; prices, which know no memory, would say so. */
+static void large_hosts_keep_few_buffers(void **state)
+{
+    struct ri_candidate list[RI_MAX_CANDIDATES];
+    struct ri_cost cost = table_cost(1);
+    struct ri_candidate_query query = {288, host, &cost, 0, "ring", NULL, 1};
+    int count;
+
+    for (int size = 12; size <= 72; size += 60) {
+        for (int r = 0; r < 288; r++)
+            host[r] = r / size;
+        assert_int_equal(ri_candidates(&query, list, &count), 0);
+        assert_int_equal(count, 1);
+        assert_int_equal(list[0].build.landing, size > 16 ? 0 : size + 1);
+        compare(&list[0], 1, &cost, .1, "hosts of ring");
+    }
+}
+
+static void refuses(struct ri_candidate_query query, const char *words)
+{
+    struct ri_candidate list[RI_MAX_CANDIDATES] = {{.schedule = "untouched"}};
     int count = 77;
 
     assert_int_equal(ri_candidates(&query, list, &count), RONDO_ERR_ARGUMENT);
     assert_int_equal(count, 77);
+    assert_string_equal(list[0].schedule, "untouched");
     if (!strstr(rondo_last_error(), words))
         fail_msg("'%s' does not say '%s'", rondo_last_error(), words);
 }
@@ -183,6 +284,7 @@ static void refuses_what_is_not_known(void **state)
     refuses((struct ri_candidate_query){0, NULL, &cost, 0, NULL, NULL, 0}, "ranks 0");
     refuses((struct ri_candidate_query){2, strange, &cost, 0, NULL, NULL, 0}, "host 2 of rank 1");
     refuses((struct ri_candidate_query){2, NULL, &no_price, 0, NULL, NULL, 0}, "compute -1");
+    refuses((struct ri_candidate_query){2, NULL, NULL, 0, NULL, NULL, 0}, "cost is NULL");
 }
 
 int main(void)
@@ -194,6 +296,9 @@ int main(void)
         cmocka_unit_test(grouped_heads_choose_the_gradients),
         cmocka_unit_test(candidates_are_proved),
         cmocka_unit_test(large_machines_are_priced_by_a_part),
+        cmocka_unit_test(scaled_prices_are_near_and_volumes_exact),
+        cmocka_unit_test(an_odd_host_is_not_lost),
+        cmocka_unit_test(large_hosts_keep_few_buffers),
         cmocka_unit_test(refuses_what_is_not_known),
     };
 

@@ -83,10 +83,10 @@ static void gradients_that_weigh_less_travel(void **state)
     expect_choice(&two_by_four, 1, "two-level", "two-level", "kv-grad");
 }
 
-/* A host of one rank takes everything through one link, so two levels do not pay. */
+/* A host of one rank takes everything through one link, so two levels do not pay forward. */
 static void the_flat_ring_wins_on_hosts_of_4_2_and_1(void **state)
 {
-    expect_choice(&uneven, 8, "ring", "ring", "q-grad");
+    expect_choice(&uneven, 8, "ring", "two-level", "q-grad");
 }
 
 static void what_the_caller_says_wins(void **state)
@@ -137,6 +137,40 @@ static void reading_in_place_is_priced_and_built(void **state)
     options.binding = NULL;
     assert_int_equal(choose(&one_host, 8, 1, &options, &bound), 0);
     assert_true(bound.pass[RI_FORWARD].seconds < copied.pass[RI_FORWARD].seconds);
+}
+
+/* Chunks are not priced where a host has no more than 2 ranks, but can be had. */
+static void chunks_of_small_hosts_are_built(void **state)
+{
+    static const struct machine two_by_two = { 4, { 0, 0, 1, 1 } };
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct ri_choice choice;
+    struct ri_schedule *s = NULL;
+
+    options.schedule = "two-level";
+    options.host_transfers = "chunked";
+    assert_int_equal(choose(&two_by_two, 8, 1, &options, &choice), 0);
+    for (int kind = 0; kind < RI_PASSES; kind++) {
+        assert_string_equal(choice.pass[kind].variant, "chunked");
+        assert_int_equal(ri_scheme_build(&choice.pass[kind], 1, 1, &s), 0);
+        ri_schedule_destroy(s);
+    }
+}
+
+static void prices_that_are_none_are_named(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct ri_choice choice;
+    struct question q;
+
+    ask(&q, &one_host, 8, 0, &options);
+    q.config.cost_flops = 0;
+    assert_int_equal(ri_plan_choose(&q.query, &choice), RONDO_ERR_ARGUMENT);
+    assert_non_null(strstr(rondo_last_error(), "RONDO_COST_FLOPS is 0"));
+    q.config.cost_flops = 1;
+    q.config.cost_host_latency_us = -1;
+    assert_int_equal(ri_plan_choose(&q.query, &choice), RONDO_ERR_ARGUMENT);
+    assert_non_null(strstr(rondo_last_error(), "RONDO_COST_HOST_LATENCY is -1"));
 }
 
 static double seconds_of_all_ranks(const struct ri_scheme *scheme, int binds,
@@ -210,6 +244,8 @@ int main(void)
         cmocka_unit_test(what_the_caller_says_wins),
         cmocka_unit_test(reading_in_place_is_priced_and_built),
         cmocka_unit_test(prices_are_those_of_what_is_built),
+        cmocka_unit_test(chunks_of_small_hosts_are_built),
+        cmocka_unit_test(prices_that_are_none_are_named),
         cmocka_unit_test(hashes_tell_schemes_apart),
     };
 
