@@ -33,12 +33,15 @@ static void help(void)
         "      --host-latency U     of a message there, us (default 20)\n"
         "      --shared-nic       the ranks of a host share the host bandwidth\n"
         "      --flops G          what a rank computes, GFLOP/s (default 2000)\n"
+        "      --bind             blocks of ranks of one host are read in place\n"
         "      --launch HOW       host: by Rondo's engine (default); one: all transfers of a turn\n"
         "                         as a group on one stream; lanes: a stream per lane\n\n"
         "  -t, --tokens N         of the whole sequence (default 16384)\n"
         "      --q-heads N        query heads (default 32)\n"
         "      --kv-heads N       key and value heads (default: as many)\n"
         "      --head-dim N       (default 128)\n"
+        "      --v-dim N          of values and outputs (default: --head-dim)\n"
+        "      --mask M           causal, which halves the work, or full (default full)\n"
         "      --batch N          sequences (default 1)\n"
         "      --dtype-bytes N    of an element of Q, K, V and dO; sums move as 4 (default 4)\n\n"
         "      --pass P           forward, backward or both (default both)\n"
@@ -150,11 +153,14 @@ enum {
     OPT_HOST_BANDWIDTH,
     OPT_HOST_LATENCY,
     OPT_SHARED_NIC,
+    OPT_BIND,
     OPT_FLOPS,
     OPT_LAUNCH,
     OPT_Q_HEADS,
     OPT_KV_HEADS,
     OPT_HEAD_DIM,
+    OPT_V_DIM,
+    OPT_MASK,
     OPT_BATCH,
     OPT_DTYPE_BYTES,
     OPT_PASS,
@@ -177,12 +183,15 @@ static const struct option long_options[] = {
     {"host-bandwidth", required_argument, NULL, OPT_HOST_BANDWIDTH},
     {"host-latency", required_argument, NULL, OPT_HOST_LATENCY},
     {"shared-nic", no_argument, NULL, OPT_SHARED_NIC},
+    {"bind", no_argument, NULL, OPT_BIND},
     {"flops", required_argument, NULL, OPT_FLOPS},
     {"launch", required_argument, NULL, OPT_LAUNCH},
     {"tokens", required_argument, NULL, 't'},
     {"q-heads", required_argument, NULL, OPT_Q_HEADS},
     {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM},
+    {"v-dim", required_argument, NULL, OPT_V_DIM},
+    {"mask", required_argument, NULL, OPT_MASK},
     {"batch", required_argument, NULL, OPT_BATCH},
     {"dtype-bytes", required_argument, NULL, OPT_DTYPE_BYTES},
     {"pass", required_argument, NULL, OPT_PASS},
@@ -219,6 +228,9 @@ static int parse_machine_option(struct plan_options *o, int c)
     case OPT_SHARED_NIC:
         o->shared_nic = 1;
         return 0;
+    case OPT_BIND:
+        o->bind = 1;
+        return 0;
     case OPT_FLOPS:
         return parse_number("--flops", optarg, 1e-6, 1e9, &o->flops);
     case OPT_LAUNCH:
@@ -232,6 +244,8 @@ static int parse_machine_option(struct plan_options *o, int c)
 
 static int parse_problem_option(struct plan_options *o, int c)
 {
+    static const char *const masks[] = {"full", "causal", NULL};
+
     switch (c) {
     case 't':
         return parse_count("--tokens", optarg, (int64_t)1 << 40, &o->tokens);
@@ -241,6 +255,10 @@ static int parse_problem_option(struct plan_options *o, int c)
         return parse_count("--kv-heads", optarg, 65536, &o->kv_heads);
     case OPT_HEAD_DIM:
         return parse_count("--head-dim", optarg, 65536, &o->head_dim);
+    case OPT_V_DIM:
+        return parse_count("--v-dim", optarg, 65536, &o->v_dim);
+    case OPT_MASK:
+        return parse_word("--mask", optarg, masks, &o->causal);
     case OPT_BATCH:
         return parse_count("--batch", optarg, (int64_t)1 << 30, &o->batch);
     case OPT_DTYPE_BYTES:
@@ -404,6 +422,8 @@ int plan_options_parse(struct plan_options *options, int argc, char **argv)
     }
     if (!options->kv_heads)
         options->kv_heads = options->q_heads;
+    if (!options->v_dim)
+        options->v_dim = options->head_dim;
     if (options->backward && strcmp(options->backward, "none") == 0)
         options->backward_wanted = 0;
     return refuse_together(options);

@@ -14,11 +14,12 @@ struct plan_options {
     const char *machine; /* "2x4", "3+2" */
     int ranks, hosts;
     int32_t host[PLAN_MAX_RANKS]; /* [ranks] */
-    int64_t tokens, q_heads, kv_heads, head_dim, batch, dtype_bytes;
+    int64_t tokens, q_heads, kv_heads, head_dim, v_dim, batch, dtype_bytes;
+    int causal;
     double bandwidth[RI_LANES]; /* bytes/s */
     double latency[RI_LANES];   /* s */
     double flops;               /* per second, of a rank */
-    int shared_nic;
+    int shared_nic, bind;
     enum ri_launch launch;
     const char *schedule, *backward, *variant; /* NULL: all */
     int forward_wanted, backward_wanted;

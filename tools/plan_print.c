@@ -6,6 +6,11 @@
 
 static const char *const launch_names[] = {"host", "one", "lanes"};
 
+static const char *mask_name(const struct plan_options *o)
+{
+    return o->causal ? "causal" : "full";
+}
+
 /* "K 4, dK 5" */
 static void buffers_text(const struct ri_candidate *one, char *text, size_t bytes)
 {
@@ -25,14 +30,17 @@ static void print_head(const struct plan_options *o, const struct plan_pass *pas
            o->bandwidth[RI_LANE_LOCAL] / 1e9, o->latency[RI_LANE_LOCAL] * 1e6,
            o->bandwidth[RI_LANE_HOST] / 1e9, o->latency[RI_LANE_HOST] * 1e6,
            o->shared_nic ? "shared by the ranks of a host" : "for each rank");
-    printf("%lld tokens, %lld query and %lld key heads of %lld, batch %lld; launch %s\n",
+    printf("%lld tokens, %lld query and %lld key heads of %lld, values of %lld, batch %lld; mask "
+           "%s; launch %s%s\n",
            (long long)o->tokens, (long long)o->q_heads, (long long)o->kv_heads,
-           (long long)o->head_dim, (long long)o->batch, launch_names[o->launch]);
+           (long long)o->head_dim, (long long)o->v_dim, (long long)o->batch,
+           mask_name(o), launch_names[o->launch], o->bind ? ", bound" : "");
     for (int i = 0; i < count; i++)
         printf("%s: a rank computes for %.4g ms\n", passes[i].name,
                passes[i].cost.compute_seconds * o->ranks * 1e3);
     if (count > 0 && passes[0].count > 0 && passes[0].list[0].priced_ranks < o->ranks)
-        printf("times are those of %d ranks on some of the hosts, or on parts of them, and scaled\n",
+        printf("times are those of %d ranks on some of the hosts, or on parts of them, and "
+               "scaled\n",
                passes[0].list[0].priced_ranks);
 }
 
@@ -98,12 +106,14 @@ void plan_print_json(const struct plan_options *o, const struct plan_pass *passe
            "\"local_latency_seconds\": %.9g,\n  \"host_bytes_per_second\": %.9g, "
            "\"host_latency_seconds\": %.9g, \"flops_per_second\": %.9g},\n"
            " \"tokens\": %lld, \"q_heads\": %lld, \"kv_heads\": %lld, \"head_dim\": %lld, "
-           "\"batch\": %lld, \"dtype_bytes\": %lld,\n \"candidates\": [",
+           "\"v_dim\": %lld, \"batch\": %lld, \"dtype_bytes\": %lld, \"mask\": \"%s\", "
+           "\"bind\": %s,\n \"candidates\": [",
            o->machine, o->ranks, o->hosts, o->shared_nic ? "true" : "false",
            launch_names[o->launch], o->bandwidth[RI_LANE_LOCAL], o->latency[RI_LANE_LOCAL],
            o->bandwidth[RI_LANE_HOST], o->latency[RI_LANE_HOST], o->flops, (long long)o->tokens,
            (long long)o->q_heads, (long long)o->kv_heads, (long long)o->head_dim,
-           (long long)o->batch, (long long)o->dtype_bytes);
+           (long long)o->v_dim, (long long)o->batch, (long long)o->dtype_bytes, mask_name(o),
+           o->bind ? "true" : "false");
     for (int p = 0; p < count; p++)
         for (int i = 0; i < passes[p].count; i++) {
             printf("%s\n", separator);

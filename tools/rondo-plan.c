@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/cost.h"
 #include "tools/plan_options.h"
 #include "tools/plan_print.h"
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, QUICK_RANKS = 128 };
 
 /* ---- the schedules of all ranks ---- */
 
@@ -21,7 +22,7 @@ static void destroy_all(struct ri_schedule **schedules, int ranks)
 }
 
 /* NULL, and said why. */
-static struct ri_schedule **build_all(const struct ri_candidate *one)
+static struct ri_schedule **build_all(const struct ri_candidate *one, int bind)
 {
     int ranks = one->build.ranks;
     struct ri_schedule **schedules = calloc((size_t)ranks, sizeof(struct ri_schedule *));
@@ -33,6 +34,8 @@ static struct ri_schedule **build_all(const struct ri_candidate *one)
         build.rank = r;
         err = one->builder(&schedules[r], &build);
     }
+    if (!err && bind && ri_build_can_bind(&one->build))
+        err = ri_schedule_bind(schedules, ranks);
     if (!err)
         return schedules;
     plan_say("%s: %s", one->schedule, schedules ? rondo_last_error() : "out of memory");
@@ -42,25 +45,22 @@ static struct ri_schedule **build_all(const struct ri_candidate *one)
 
 /* ---- prices ---- */
 
-/* Bytes of the blocks of the rank with most tokens, and seconds of a pair of them.  The travelling
- * query bundle of the backward pass is Q, dO, LSE and delta; sums travel as float. */
+/* As a plan prices it, with numbers from the command line in place of settings. */
 static struct ri_cost cost_of(const struct plan_options *o, int backward)
 {
-    double tokens = (double)((o->tokens + o->ranks - 1) / o->ranks) * (double)o->batch;
-    double length = (double)((o->tokens + o->ranks - 1) / o->ranks);
-    double q = tokens * (double)(o->q_heads * o->head_dim);
-    double k = tokens * (double)(o->kv_heads * o->head_dim);
-    double rows = tokens * (double)o->q_heads, element = (double)o->dtype_bytes;
+    rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
+    struct ri_problem problem = {o->ranks, o->tokens, &desc, 0, (int)o->dtype_bytes, o->flops};
     struct ri_cost cost = {.shared_nic = o->shared_nic, .launch = o->launch};
 
+    desc.batch = o->batch;
+    desc.q_heads = (int)o->q_heads;
+    desc.kv_heads = (int)o->kv_heads;
+    desc.qk_dim = (int)o->head_dim;
+    desc.v_dim = (int)o->v_dim;
+    desc.mask = o->causal ? RONDO_MASK_CAUSAL : RONDO_MASK_FULL;
     for (int lane = 0; lane < RI_LANES; lane++)
         cost.lane[lane] = (struct ri_link_cost){o->latency[lane], o->bandwidth[lane]};
-    cost.block[RI_K] = 2 * k * element;
-    cost.block[RI_Q] = backward ? 2 * q * element + 2 * rows * 4 : q * element;
-    cost.block[RI_O] = (q + rows) * 4;
-    cost.block[RI_DQ] = q * 4;
-    cost.block[RI_DK] = 2 * k * 4;
-    cost.compute_seconds = (backward ? 10 : 4) * q * length / o->flops;
+    ri_problem_cost(&problem, backward ? RI_BACKWARD : RI_FORWARD, &cost);
     return cost;
 }
 
@@ -81,7 +81,8 @@ static int price_pass(const struct plan_options *o, int backward, struct plan_pa
                                        .cost = &pass->cost,
                                        .backward = backward,
                                        .schedule = o->schedule,
-                                       .gradients = o->backward};
+                                       .gradients = o->backward,
+                                       .bind = o->bind};
 
     pass->name = backward ? "backward" : "forward";
     pass->cost = cost_of(o, backward);
@@ -100,14 +101,26 @@ static int price_pass(const struct plan_options *o, int backward, struct plan_pa
 
 /* ---- proofs, texts and timelines ---- */
 
-static int check_pass(struct plan_pass *pass)
+/* Proofs grow with the cube of ranks. */
+static void say_that_it_takes_long(const struct plan_pass *pass, int i)
+{
+    const struct ri_candidate *one = &pass->list[i];
+
+    if (one->build.ranks > QUICK_RANKS)
+        plan_say("--check: %s %s%s%s, schedule %d of %d, on %d ranks: this may take minutes",
+                 pass->name, one->schedule, one->variant[0] ? " " : "", one->variant, i + 1,
+                 pass->count, one->build.ranks);
+}
+
+static int check_pass(struct plan_pass *pass, int bind)
 {
     int result = 0;
 
     for (int i = 0; i < pass->count; i++) {
-        struct ri_schedule **schedules = build_all(&pass->list[i]);
+        struct ri_schedule **schedules = build_all(&pass->list[i], bind);
         struct ri_check check;
 
+        say_that_it_takes_long(pass, i);
         if (!schedules)
             return EXIT_FAILED;
         pass->proved[i] =
@@ -122,14 +135,13 @@ static int check_pass(struct plan_pass *pass)
     return result;
 }
 
-static int print_schedule(const struct ri_candidate *one, int rank)
+static int print_schedule(const struct ri_candidate *one, int rank, int bind)
 {
-    struct ri_build build = one->build;
+    struct ri_scheme scheme = {.build = one->build, .builder = one->builder};
     struct ri_schedule *schedule;
     char *text;
 
-    build.rank = rank;
-    if (one->builder(&schedule, &build)) {
+    if (ri_scheme_build(&scheme, rank, bind, &schedule)) {
         plan_say("--print: %s", rondo_last_error());
         return EXIT_FAILED;
     }
@@ -173,7 +185,7 @@ static int write_timeline(const struct plan_options *o, struct ri_schedule **sch
 
 static int timeline(const struct plan_options *options, const struct plan_pass *pass)
 {
-    struct ri_schedule **schedules = build_all(&pass->list[0]);
+    struct ri_schedule **schedules = build_all(&pass->list[0], options->bind);
     int result;
 
     if (!schedules)
@@ -205,10 +217,10 @@ static int run(const struct plan_options *o, struct plan_pass *passes)
                 return result;
         }
     for (int p = 0; o->check && p < count; p++)
-        failed |= check_pass(&passes[p]);
+        failed |= check_pass(&passes[p], o->bind);
     print_list(o, passes, count);
     for (int p = 0; o->print_rank >= 0 && !result && p < count; p++)
-        result = print_schedule(&passes[p].list[0], o->print_rank);
+        result = print_schedule(&passes[p].list[0], o->print_rank, o->bind);
     if (o->timeline && !result)
         result = timeline(o, &passes[0]);
     return result ? result : failed;

@@ -8,7 +8,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "plan/plan.h"
+#include "plan/cost.h"
 #include "schedule/candidates.h"
 
 /* ---- what the caller asks for ---- */
@@ -87,45 +87,21 @@ static int check_prices(const struct ri_config *config)
     return err ? err : check_price("RONDO_COST_HOST_LATENCY", config->cost_host_latency_us, 0);
 }
 
-static double block_bytes(const struct ri_choice_query *query, enum ri_pass_kind kind,
-                          enum ri_bundle bundle)
-{
-    int64_t tokens = (query->tokens + query->ranks - 1) / query->ranks;
-    const enum ri_tensor *t;
-    double bytes = 0;
-
-    for (t = ri_bundle_tensors(kind, bundle, query->needs_o); *t != RI_TENSORS; t++)
-        bytes += (double)ri_tensor_bytes(query->desc, *t, tokens);
-    return bytes;
-}
-
-/* Two products forward, five backward; a multiply-add is two operations. */
-static double pair_operations(const rondo_attention_desc_t *desc, enum ri_pass_kind kind)
-{
-    double qk = desc->qk_dim, v = desc->v_dim;
-    double of_dims = kind == RI_FORWARD ? qk + v : 3 * qk + 2 * v;
-
-    return 2 * of_dims * desc->q_heads * (double)desc->batch;
-}
-
 struct ri_cost ri_choice_cost(const struct ri_choice_query *query, enum ri_pass_kind kind)
 {
     const struct ri_config *config = query->config;
-    double side = (double)query->tokens / query->ranks;
-    double pairs = side * side * (query->desc->mask == RONDO_MASK_CAUSAL ? 0.5 : 1);
+    struct ri_problem problem = { query->ranks, query->tokens, query->desc, query->needs_o,
+                                  sizeof(float), (double)config->cost_flops };
     struct ri_cost cost = {
         .lane = { [RI_LANE_LOCAL] = { (double)config->cost_local_latency_us * 1e-6,
                                       (double)config->cost_local_bandwidth },
                   [RI_LANE_HOST] = { (double)config->cost_host_latency_us * 1e-6,
                                      (double)config->cost_host_bandwidth } },
         .shared_nic = config->cost_shared_nic != 0,
-        .compute_seconds = pairs * pair_operations(query->desc, kind) / (double)config->cost_flops,
-        .seconds_per_unit = 2 / (double)config->cost_local_bandwidth,
         .launch = RI_LAUNCH_HOST,
     };
 
-    for (int bundle = 0; bundle < RI_BUNDLES; bundle++)
-        cost.block[bundle] = block_bytes(query, kind, (enum ri_bundle)bundle);
+    ri_problem_cost(&problem, kind, &cost);
     return cost;
 }
 

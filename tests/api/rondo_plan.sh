@@ -58,6 +58,26 @@ expect "large machines say that they are scaled" 0 -m 64x4 --pass forward --sche
 out_has 'times are those of 64 ranks on some of the hosts'
 told
 
+expect "a causal mask halves the work, narrow values more" 0 -m 2x2 --mask causal --v-dim 64
+out_has 'values of 64, .*mask causal'
+out_has '^forward: a rank computes for 206.2 ms'
+out_has '^backward: a rank computes for 549.8 ms'
+told
+
+expect "prices, prints and proofs of blocks that are read in place" 0 -m 2x3 --bind --check --print 1 --schedule ring
+out_has 'launch host, bound$'
+out_has ' proved$'
+out_has ' bind'
+cp "$work/out" "$work/bound"
+expect "prices, prints and proofs of blocks that are read in place" 0 -m 2x3 --check --print 1 --schedule ring
+! grep -q ' bind' "$work/out" || echo "binds unasked" >> "$work/why"
+[ "$(sed -n 's/^\* forward//p' "$work/out")" != "$(sed -n 's/^\* forward//p' "$work/bound")" ] || echo "one price" >> "$work/why"
+told
+
+expect "long proofs say so" 0 -m 129x1 --check --schedule ring --pass forward
+err_has "forward ring, schedule 1 of 1, on 129 ranks: this may take minutes"
+told
+
 if command -v python3 > /dev/null; then
     expect "JSON, SVG and the trace are well formed" 0 -m 2x2 --json --check
     cp "$work/out" "$work/list.json"
@@ -108,6 +128,8 @@ refuses "there is no --timeline" -m 2x2 --output x
 refuses "--print 0: JSON stands alone" -m 2x2 --json --print 0
 refuses "--print 0: svg and chrome stand alone" -m 2x2 --timeline svg --print 0
 refuses "both want standard output" -m 2x2 --json --timeline text
+refuses "--mask: 'half' is none of full, causal" -m 2x2 --mask half
+refuses "--v-dim: '0'" -m 2x2 --v-dim 0
 refuses "leave nothing" -m 2x2 --pass backward --backward none
 refuses "'4'" -m 2x2 4
 

@@ -19,7 +19,7 @@ src/plan | base/ device/ engine/ kernels/ layout/ plan/ schedule/ transport/ bui
 src/comm | base/ comm/ device/ transport/ build-config.h | status types comm
 src/api | api/ base/ comm/ device/ engine/ kernels/ layout/ plan/ schedule/ transport/ | *
 kernels | base/ kernels/ | status types kernel
-tools | base/ schedule/ tools/ build-config.h | *
+tools | base/ plan/cost.h plan/choose.h schedule/ tools/ build-config.h | *
 examples | examples/ build-config.h | *
 perf | perf/ build-config.h | *
 tests | * | *

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "plan/choose.h"
+#include "plan/cost.h"
 
 enum { RANKS_MAX = 8 };
 
@@ -173,6 +174,37 @@ static void prices_that_are_none_are_named(void **state)
     assert_non_null(strstr(rondo_last_error(), "RONDO_COST_HOST_LATENCY is -1"));
 }
 
+/* Independent numbers: 2 tokens a rank of 3 sequences, 4 query and 2 key heads of 5, values of 7,
+ * elements of 2 bytes. */
+static void problems_have_bytes_and_seconds(void **state)
+{
+    rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
+    struct ri_problem problem = { 4, 8, &desc, 0, 2, 100 };
+    struct ri_cost cost = { .lane = { { 0, 8 }, { 0, 1 } } };
+
+    desc.batch = 3;
+    desc.q_heads = 4;
+    desc.kv_heads = 2;
+    desc.qk_dim = 5;
+    desc.v_dim = 7;
+    desc.mask = RONDO_MASK_FULL;
+    ri_problem_cost(&problem, RI_FORWARD, &cost);
+    assert_true(cost.block[RI_Q] == 240); /* 6 * 4 * 5 * 2 */
+    assert_true(cost.block[RI_K] == 288); /* 6 * 2 * 12 * 2 */
+    assert_true(cost.block[RI_O] == 768); /* 6 * 4 * (7 + 1) * 4 */
+    assert_true(fabs(cost.compute_seconds - 11.52) < 1e-9); /* 48 pairs, 2 * 12, at 100 */
+    assert_true(cost.seconds_per_unit == .25);
+    ri_problem_cost(&problem, RI_BACKWARD, &cost);
+    assert_true(cost.block[RI_Q] == 768); /* q, d_o: 6 * 4 * 12 * 2; lse, delta: 6 * 4 * 2 * 4 */
+    assert_true(cost.block[RI_DQ] == 480 && cost.block[RI_DK] == 576);
+    assert_true(fabs(cost.compute_seconds - 27.84) < 1e-9); /* 2 * (3 * 5 + 2 * 7) */
+    desc.mask = RONDO_MASK_CAUSAL;
+    problem.needs_o = 1;
+    ri_problem_cost(&problem, RI_BACKWARD, &cost);
+    assert_true(cost.block[RI_Q] == 1008); /* q, d_o, o: 6 * 4 * 19 * 2; lse: 96 */
+    assert_true(fabs(cost.compute_seconds - 13.92) < 1e-9);
+}
+
 static double seconds_of_all_ranks(const struct ri_scheme *scheme, int binds,
                                    const struct ri_cost *cost)
 {
@@ -246,6 +278,7 @@ int main(void)
         cmocka_unit_test(prices_are_those_of_what_is_built),
         cmocka_unit_test(chunks_of_small_hosts_are_built),
         cmocka_unit_test(prices_that_are_none_are_named),
+        cmocka_unit_test(problems_have_bytes_and_seconds),
         cmocka_unit_test(hashes_tell_schemes_apart),
     };
 
