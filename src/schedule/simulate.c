@@ -45,7 +45,7 @@ static void open_end(struct ri_sim *sim, uint32_t step)
 
     if (++sim->message[m].open < 2)
         return;
-    sim->message[m].came = sim->came++;
+    sim->message[m].came = ri_sim_place(sim);
     queue_message(sim, m, 0);
     queue_message(sim, m, 1);
 }
@@ -456,9 +456,12 @@ static int run(struct ri_sim *sim)
     open_all(sim);
     start_all(sim);
     while (sim->events > 0) {
-        sim->now = sim->event[0].time;
-        while (sim->events > 0 && sim->event[0].time == sim->now)
+        double end = ri_sim_moment_end(sim);
+
+        for (sim->moments++; sim->events > 0 && sim->event[0].time <= end;) {
+            sim->now = sim->event[0].time;
             finish(sim, ri_sim_pop(sim));
+        }
         start_all(sim);
     }
     for (int r = 0; r < sim->ranks; r++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The events that a simulation waits for: a heap, those of one time in order of their coming. */
+/* The events that a simulation waits for: a heap, those of one time in order of their coming; and
+ * the order of messages that become ready at one moment. */
 #include "schedule/simulate_run.h"
 
 static int before(const struct ri_sim_event *a, const struct ri_sim_event *b)
@@ -36,4 +37,31 @@ uint32_t ri_sim_pop(struct ri_sim *sim)
     }
     sim->event[at] = last;
     return what;
+}
+
+/* Sums of the same times in another order differ by rounding. */
+double ri_sim_moment_end(const struct ri_sim *sim)
+{
+    double time = sim->event[0].time;
+
+    return sim->cost->tie_seed ? time * (1 + 1e-9) : time;
+}
+
+/* A permutation of 32-bit numbers for each seed: no two messages share a place. */
+static uint32_t shuffled(uint32_t number, uint32_t seed)
+{
+    uint32_t x = number ^ seed;
+
+    for (int round = 0; round < 4; round++) {
+        x = (x ^ x >> 15) * 0x9e3779b1u; /* odd, so that it can be undone */
+        x += seed << 8;
+    }
+    return x ^ x >> 15;
+}
+
+uint64_t ri_sim_place(struct ri_sim *sim)
+{
+    uint32_t seed = sim->cost->tie_seed, number = sim->came++;
+
+    return (uint64_t)sim->moments << 32 | (seed ? shuffled(number, seed) : number);
 }

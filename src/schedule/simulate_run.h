@@ -16,14 +16,15 @@ struct ri_sim_message {
     uint32_t step[2]; /* theirs, in the one numbering */
     uint32_t link[2]; /* out of the sender, into the receiver */
     uint32_t next[2]; /* in the queue of each link, while it waits; RI_SIM_NONE ends it */
-    uint32_t came;    /* its place among all that were opened */
+    uint64_t came;    /* its place among all that were opened */
     double seconds, units;
     uint8_t lane, bundle, state, open; /* open: how many ends */
 };
 
 /* A message that could start. */
 struct ri_sim_waiting {
-    uint32_t came, message;
+    uint64_t came;
+    uint32_t message;
 };
 
 /* Waiting messages in the order they were opened. */
@@ -72,8 +73,8 @@ struct ri_sim {
     uint32_t *unmet;      /* [steps] */
     uint32_t *first_user; /* [steps + 1] users[first_user[s] ..]: steps that wait for s */
     uint32_t *users;
-    uint32_t *message_of;              /* [steps] of a transfer */
-    uint32_t came;                     /* messages that were opened */
+    uint32_t *message_of;   /* [steps] of a transfer */
+    uint32_t came, moments; /* messages that were opened; in which moment we are */
     uint32_t waitings;
     struct ri_sim_waiting *waiting;    /* [2 * messages] */
     uint32_t *dirty_link, *dirty_rank; /* what may be able to start something */
@@ -101,5 +102,10 @@ int ri_sim_measure(struct ri_sim *sim);
 /* simulate_events.c: what ends at `time`; the next one, which there must be, taken out. */
 void ri_sim_push(struct ri_sim *sim, double time, uint32_t what);
 uint32_t ri_sim_pop(struct ri_sim *sim);
+/* The last time that is still the moment of the next one. */
+double ri_sim_moment_end(const struct ri_sim *sim);
+/* The place of a message that is opened now: behind all of moments before.  The order of events of
+ * one moment acts through these places alone. */
+uint64_t ri_sim_place(struct ri_sim *sim);
 
 #endif

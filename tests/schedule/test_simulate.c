@@ -247,6 +247,73 @@ static void work_passes_a_compute_that_waits(void **state)
     ranks_release(&all);
 }
 
+/* Ranks 1 and 2 send to rank 0 at once, and what comes from rank 2 goes on to the other host. */
+static char *text_tie(int rank, int ranks)
+{
+    struct draft d = {0};
+
+    draft_line(&d, "schedule tie ranks %d rank %d heads 1 tokens 1", ranks, rank);
+    draft_line(&d, "hosts 0 0 0 1\nslot 0 Q in\nslot 1 K in\nslot 2 O out");
+    draft_line(&d, "slot 3 K view\nslot 4 K view");
+    if (rank == 0) {
+        draft_step(&d, 0, 0, "recv s3:K1 from 1");
+        draft_step(&d, 0, 0, "recv s4:K2 from 2");
+        draft_step(&d, 1, 1, "send s4:K2 to 3");
+    } else if (rank < 3) {
+        draft_step(&d, 0, 0, "send s1:K%d to 0", rank);
+    } else {
+        draft_step(&d, 1, 1, "recv s3:K2 from 0");
+    }
+    return d.text;
+}
+
+enum { SEEDS = 32 };
+
+static struct ri_cost seeded(struct ri_cost cost, uint32_t seed)
+{
+    cost.tie_seed = seed;
+    return cost;
+}
+
+static void a_seed_chooses_among_equals(void **state)
+{
+    double early = 1.02 + 10.1, late = 2 * 1.02 + 10.1;
+    struct ranks all;
+    int earlies = 0;
+
+    ranks_parse(&all, 4, text_tie);
+    assert_near(price(&all, table_cost(0)), late);
+    for (uint32_t seed = 1; seed < SEEDS; seed++) {
+        double seconds = price(&all, seeded(table_cost(0), seed));
+
+        assert_near(seconds, seconds < (early + late) / 2 ? early : late);
+        earlies += seconds < (early + late) / 2;
+        assert_true(price(&all, seeded(table_cost(0), seed)) == seconds);
+    }
+    assert_in_range(earlies, SEEDS / 4, SEEDS * 3 / 4);
+    ranks_release(&all);
+}
+
+/* No link is met by two on hosts of one size, so no order can matter. */
+static void equal_hosts_have_one_price(void **state)
+{
+    static ri_builder *const builders[] = {ri_build_two_level_forward, ri_build_two_level_kv_grad,
+                                           ri_build_two_level_q_grad};
+    struct ranks all;
+
+    for (int i = 0; i < 6; i++) {
+        struct ri_cost cost = i / 2 ? table_cost_backward(1.5) : table_cost(1.5);
+        double seconds;
+
+        ranks_build_as(&all, builders[i / 2],
+                       &(struct ri_build){.ranks = 8, .host = two_by_four, .chunked = i % 2});
+        seconds = price(&all, cost);
+        for (uint32_t seed = 1; seed < SEEDS; seed++)
+            assert_near(price(&all, seeded(cost, seed)), seconds);
+        ranks_release(&all);
+    }
+}
+
 static int by_row(const void *a, const void *b)
 {
     const struct ri_event *x = a, *y = b;
@@ -367,6 +434,8 @@ int main(void)
         cmocka_unit_test(moves_cost_by_their_content),
         cmocka_unit_test(bound_messages_cost_their_latency),
         cmocka_unit_test(work_passes_a_compute_that_waits),
+        cmocka_unit_test(a_seed_chooses_among_equals),
+        cmocka_unit_test(equal_hosts_have_one_price),
         cmocka_unit_test(rows_carry_one_thing_at_a_time),
         cmocka_unit_test(waiting_in_a_circle_is_an_error),
         cmocka_unit_test(refuses_what_cannot_be_priced),
