@@ -45,7 +45,7 @@ static void open_end(struct ri_sim *sim, uint32_t step)
 
     if (++sim->message[m].open < 2)
         return;
-    sim->message[m].came = ri_sim_place(sim);
+    sim->message[m].came = ri_sim_place(sim, m);
     queue_message(sim, m, 0);
     queue_message(sim, m, 1);
 }
@@ -330,8 +330,9 @@ static void list_waiting(struct ri_sim *sim, uint32_t l)
 static int compare_waiting(const void *a, const void *b)
 {
     const struct ri_sim_waiting *x = a, *y = b;
+    int order = (x->came > y->came) - (x->came < y->came);
 
-    return (x->came > y->came) - (x->came < y->came);
+    return order ? order : (x->message > y->message) - (x->message < y->message);
 }
 
 /* Of those that find both links idle the first that was opened starts, whichever link it waits at. */
@@ -458,10 +459,8 @@ static int run(struct ri_sim *sim)
     while (sim->events > 0) {
         double end = ri_sim_moment_end(sim);
 
-        for (sim->moments++; sim->events > 0 && sim->event[0].time <= end;) {
-            sim->now = sim->event[0].time;
+        for (sim->moments++; sim->events > 0 && sim->event[0].time <= end;)
             finish(sim, ri_sim_pop(sim));
-        }
         start_all(sim);
     }
     for (int r = 0; r < sim->ranks; r++) {

@@ -36,8 +36,9 @@ struct ri_cost {
     int in_order; /* work never passes work that waits; always so unless RI_LAUNCH_HOST */
     /* Messages that become ready at one moment are equals: on a machine, who of them is first at a
      * link is decided by less than any cost above.  0: they go by the numbers of ranks and steps.
-     * Else in an order shuffled by the seed, where moments that rounding sets apart are one; a seed
-     * has one result, and many seeds tell how much the order decides. */
+     * Else in an order shuffled by the seed, where moments that rounding sets apart are one, and
+     * messages of one pair of links keep theirs.  A seed has one result; many seeds tell how much
+     * the order decides. */
     uint32_t tie_seed;
 };
 

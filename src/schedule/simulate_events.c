@@ -25,6 +25,7 @@ uint32_t ri_sim_pop(struct ri_sim *sim)
     struct ri_sim_event last = sim->event[--sim->events];
     uint32_t what = sim->event[0].what, at = 0;
 
+    sim->now = sim->event[0].time;
     for (;;) {
         uint32_t child = 2 * at + 1;
 
@@ -47,7 +48,7 @@ double ri_sim_moment_end(const struct ri_sim *sim)
     return sim->cost->tie_seed ? time * (1 + 1e-9) : time;
 }
 
-/* A permutation of 32-bit numbers for each seed: no two messages share a place. */
+/* A permutation of 32-bit numbers for each seed. */
 static uint32_t shuffled(uint32_t number, uint32_t seed)
 {
     uint32_t x = number ^ seed;
@@ -59,9 +60,13 @@ static uint32_t shuffled(uint32_t number, uint32_t seed)
     return x ^ x >> 15;
 }
 
-uint64_t ri_sim_place(struct ri_sim *sim)
+/* Messages of one pair never pass each other: their sender posts them in order. */
+uint64_t ri_sim_place(struct ri_sim *sim, uint32_t message)
 {
+    const uint32_t *link = sim->message[message].link;
     uint32_t seed = sim->cost->tie_seed, number = sim->came++;
 
-    return (uint64_t)sim->moments << 32 | (seed ? shuffled(number, seed) : number);
+    if (seed)
+        number = shuffled(link[0] + sim->links * (link[1] + sim->links * sim->moments), seed);
+    return (uint64_t)sim->moments << 32 | number;
 }

@@ -99,13 +99,14 @@ double ri_sim_units(const struct ri_sim *sim, int rank, const struct ri_operand 
 /* simulate_setup.c: memory and volumes, which need no run. */
 int ri_sim_measure(struct ri_sim *sim);
 
-/* simulate_events.c: what ends at `time`; the next one, which there must be, taken out. */
+/* simulate_events.c: what ends at `time`; the next one, which there must be, taken out: it is
+ * now. */
 void ri_sim_push(struct ri_sim *sim, double time, uint32_t what);
 uint32_t ri_sim_pop(struct ri_sim *sim);
 /* The last time that is still the moment of the next one. */
 double ri_sim_moment_end(const struct ri_sim *sim);
 /* The place of a message that is opened now: behind all of moments before.  The order of events of
  * one moment acts through these places alone. */
-uint64_t ri_sim_place(struct ri_sim *sim);
+uint64_t ri_sim_place(struct ri_sim *sim, uint32_t message);
 
 #endif
