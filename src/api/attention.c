@@ -231,7 +231,6 @@ static void give_back(void *owner)
 static int begin(rondo_plan_t plan, enum ri_pass_kind kind, struct ri_run *run, int err,
                  struct ri_verify *verify, rondo_request_t *request_p)
 {
-    static const char *const names[RI_PASSES] = { "forward", "backward" };
     struct rondo_request *request = plan->requests;
 
     while (request->active) /* there are as many as runs under way */
@@ -239,7 +238,7 @@ static int begin(rondo_plan_t plan, enum ri_pass_kind kind, struct ri_run *run, 
     request->taken = give_back;
     request->owner = run;
     request->verify = verify;
-    err = ri_request_begin(request, plan->comm, run->engine, names[kind], &plan->plan->calls[kind], err,
+    err = ri_request_begin(request, plan->comm, run->engine, ri_pass_names[kind], &plan->plan->calls[kind], err,
                            request_p);
     if (err) {
         request->verify = NULL;
@@ -330,6 +329,16 @@ rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention
 }
 
 /* ---- asking about it ---- */
+
+const char *rondo_tensor_name(int tensor)
+{
+    static const char *const names[RI_TENSORS] = {
+        [RI_T_Q] = "q",       [RI_T_K] = "k",         [RI_T_V] = "v",   [RI_T_O] = "o",   [RI_T_LSE] = "lse",
+        [RI_T_D_O] = "d_o",   [RI_T_DELTA] = "delta", [RI_T_DQ] = "dq", [RI_T_DK] = "dk", [RI_T_DV] = "dv",
+    };
+
+    return tensor >= 0 && tensor < RI_TENSORS ? names[tensor] : "unknown";
+}
 
 rondo_status_t rondo_plan_describe(rondo_plan_t plan, char *text, size_t bytes, size_t *needed)
 {

@@ -24,8 +24,6 @@ struct ri_verify {
     const float *outputs[RI_TENSORS]; /* the caller's, and o and lse that it gave a backward */
 };
 
-static const char *const pass_names[RI_PASSES] = { "forward", "backward" };
-
 void ri_verify_destroy(struct ri_verify *verify)
 {
     if (!verify)
@@ -104,7 +102,7 @@ static int send_slices(const struct gathering *g)
 static int talk(const struct gathering *g, int status)
 {
     const struct ri_field fields[] = {
-        { "plan number", g->plan->number }, { "pass", g->kind, pass_names, RI_PASSES, NULL },
+        { "plan number", g->plan->number }, { "pass", g->kind, ri_pass_names, RI_PASSES, NULL },
         { "tokens", g->plan->layout.tokens },
     };
     int err = ri_agree(g->comm, "verification", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
@@ -262,7 +260,7 @@ static int refuse(const struct ri_verify *v, enum ri_tensor tensor, int64_t i)
 
     return ri_error(RONDO_ERR_VERIFY, "plan %u, %s: %s of rank %d is wrong: batch row %lld, position %lld, "
                     "head %lld, element %lld is %.9g, not %.9g; %.2g may differ", v->plan,
-                    pass_names[x->kind], rondo_tensor_name((int)tensor), x->rank,
+                    ri_pass_names[x->kind], rondo_tensor_name((int)tensor), x->rank,
                     (long long)(row / shape.heads / n),
                     (long long)ri_layout_position(&x->layout, x->rank, token), (long long)head,
                     (long long)(i % shape.dim), (double)v->outputs[tensor][i], e->value[i], allowed(e, i));
@@ -282,7 +280,7 @@ int ri_verify_compare(const struct ri_verify *v)
         excess = fmax(excess, c.excess);
     }
     ri_log(RI_LOG_INFO, "verify", "plan %u, %s: %lld values of rank %d are right, the largest difference is "
-           "%.3g, and %.3g of what is allowed; %lld are not finite", v->plan, pass_names[v->exact->kind],
+           "%.3g, and %.3g of what is allowed; %lld are not finite", v->plan, ri_pass_names[v->exact->kind],
            (long long)c.compared, v->exact->rank, c.largest, excess, (long long)c.strange);
     return 0;
 }

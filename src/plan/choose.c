@@ -160,6 +160,9 @@ static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind ki
                                   .seconds = list[best].seconds };
     memcpy(scheme->variant, list[best].variant, sizeof(scheme->variant));
     apply(query->options, scheme);
+    if (scheme->build.landing != list[best].build.landing || scheme->build.chunked != list[best].build.chunked ||
+        (scheme->build.pieces > 1 && scheme->build.pieces != list[best].build.pieces))
+        scheme->seconds = -1;
     return 0;
 }
 

@@ -17,7 +17,7 @@ struct ri_scheme {
     const char *schedule;  /* "ring", "two-level", "direct"; "none" */
     const char *gradients; /* backward: "kv-grad", "q-grad", "none"; forward: "" */
     char variant[24];      /* "own-turns", "chunked", "2-pieces"; "" where there is but one */
-    double seconds;        /* what it costs by the settings RONDO_COST_* */
+    double seconds;        /* what it costs by the settings RONDO_COST_*; < 0: not priced as the caller forced it */
 };
 
 struct ri_choice {

@@ -5,8 +5,6 @@
 
 #include "plan/plan.h"
 
-static const char *const pass_names[RI_PASSES] = { "forward", "backward" };
-
 static size_t message_bytes(const struct ri_pass *pass, const struct ri_step *step,
                             const struct ri_message *message)
 {
@@ -64,10 +62,13 @@ static void print_pass(FILE *out, const struct ri_pass *pass)
     const struct ri_scheme *scheme = &pass->plan->choice.pass[pass->kind];
 
     fprintf(out, "%s: schedule %s, %u steps, %u turns, %zu bytes of blocks in flight\n",
-            pass_names[pass->kind], s->name, s->step_count, s->turns, pass->slots_bytes);
-    fprintf(out, "  %s%s%s%s%s, priced at %.3g ms by the settings RONDO_COST_*\n", scheme->schedule,
-            scheme->variant[0] ? " " : "", scheme->variant, scheme->gradients[0] ? " " : "",
-            scheme->gradients, scheme->seconds * 1e3);
+            ri_pass_names[pass->kind], s->name, s->step_count, s->turns, pass->slots_bytes);
+    fprintf(out, "  %s%s%s%s%s, ", scheme->schedule, scheme->variant[0] ? " " : "", scheme->variant,
+            scheme->gradients[0] ? " " : "", scheme->gradients);
+    if (scheme->seconds < 0)
+        fprintf(out, "not priced: forced\n");
+    else
+        fprintf(out, "priced at %.3g ms by the settings RONDO_COST_*\n", scheme->seconds * 1e3);
     print_bytes(out, pass);
     print_slots(out, pass);
 }

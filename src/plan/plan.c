@@ -93,8 +93,6 @@ void ri_plan_destroy(struct ri_plan *plan)
 
 /* ---- one start ---- */
 
-static const char *const pass_names[RI_PASSES] = { "forward", "backward" };
-
 /* A run of the pass that is not under way; how many of both passes are. */
 static struct ri_run *idle_run(struct ri_plan *plan, enum ri_pass_kind kind, int *under_way)
 {
@@ -120,9 +118,9 @@ int ri_plan_take(struct ri_plan *plan, enum ri_pass_kind kind, struct ri_run **r
     run = idle_run(plan, kind, &under_way);
     if (under_way >= plan->max_in_flight)
         return ri_error(RONDO_ERR_BUSY, "%s refused: %d of max_in_flight %d starts of the plan are under "
-                        "way; wait for one of their requests first", pass_names[kind], under_way,
+                        "way; wait for one of their requests first", ri_pass_names[kind], under_way,
                         plan->max_in_flight);
-    err = ri_pool_take(plan->pool, pass_names[kind], ri_run_tag(pass, plan->starts[kind]), &run->arena);
+    err = ri_pool_take(plan->pool, ri_pass_names[kind], ri_run_tag(pass, plan->starts[kind]), &run->arena);
     if (err)
         return err;
     assert(run); /* fewer than max_in_flight are under way */

@@ -26,7 +26,9 @@ struct ri_place {
 enum { RI_TAG_MESSAGE_BITS = 20, RI_TAG_MESSAGES = 1 << RI_TAG_MESSAGE_BITS };
 uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message);
 
-/* ---- the tensors of attention (tensors.c) ---- */
+/* ---- the passes and the tensors of attention (tensors.c) ---- */
+
+extern const char *const ri_pass_names[RI_PASSES];
 
 enum ri_tensor {
     RI_T_Q, RI_T_K, RI_T_V, RI_T_O, RI_T_LSE, RI_T_D_O, RI_T_DELTA, RI_T_DQ, RI_T_DK, RI_T_DV, RI_TENSORS

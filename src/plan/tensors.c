@@ -7,15 +7,7 @@
 _Static_assert((int)RI_TENSORS == (int)RONDO_TENSOR_COUNT, "tensors have the numbers of the public ones");
 _Static_assert((int)RI_STAMP < (int)RI_XFER_KINDS, "messages are counted by what they carry");
 
-const char *rondo_tensor_name(int tensor)
-{
-    static const char *const names[RI_TENSORS] = {
-        [RI_T_Q] = "q",       [RI_T_K] = "k",         [RI_T_V] = "v",   [RI_T_O] = "o",   [RI_T_LSE] = "lse",
-        [RI_T_D_O] = "d_o",   [RI_T_DELTA] = "delta", [RI_T_DQ] = "dq", [RI_T_DK] = "dk", [RI_T_DV] = "dv",
-    };
-
-    return tensor >= 0 && tensor < RI_TENSORS ? names[tensor] : "unknown";
-}
+const char *const ri_pass_names[RI_PASSES] = { [RI_FORWARD] = "forward", [RI_BACKWARD] = "backward" };
 
 uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message)
 {

@@ -20,6 +20,7 @@ struct test {
     struct problem problem;
     rondo_layout_kind_t kind;
     int ranks_per_host; /* 0: all on one */
+    int landing_slots;
     rondo_plan_stats_t forward[MAX_RANKS], both[MAX_RANKS];
 };
 
@@ -207,16 +208,22 @@ static int text_body(int rank, int ranks, void *arg)
     rondo_comm_t comm = comm_on_host(t, rank, ranks);
     rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_options_t options = copying;
     rondo_plan_t plan = NULL;
     size_t needed = 0, again = 0;
     char *text = NULL, *part = NULL;
-    int bad = expect(!rondo_attention_plan(comm, layout, &desc, &copying, &plan), "plan: %s", rondo_last_error());
+    int bad;
 
+    options.landing_slots = t->landing_slots;
+    bad = expect(!rondo_attention_plan(comm, layout, &desc, &options, &plan), "plan: %s", rondo_last_error());
     bad += expect(!rondo_plan_describe(plan, NULL, 0, &needed), "describe: %s", rondo_last_error());
     text = malloc(needed);
     part = malloc(needed);
     bad += expect(text && part && !rondo_plan_describe(plan, text, needed, NULL), "%s", rondo_last_error());
     bad += expect(!bad && strlen(text) + 1 == needed, "needed is %zu", needed);
+    bad += expect(!bad && (strstr(text, "not priced: forced") != NULL) == (t->landing_slots != 0) &&
+                      (strstr(text, "priced at ") != NULL) == (t->landing_slots == 0), "%d landing slots: %.300s",
+                  t->landing_slots, text);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && !bad; i++)
         bad += expect(strstr(text, words[i]) != NULL, "no \"%s\" in: %.300s", words[i], text);
     if (!bad)
@@ -240,7 +247,11 @@ static void a_plan_tells_what_it_is(void **state)
     struct test *t = test_of(31, 1);
 
     (void)state;
-    assert_int_equal(run_ranks(2, 0, 60, text_body, t), 0);
+    for (int forced = 0; forced < 2; forced++) {
+        t->landing_slots = 3 * forced;
+        assert_int_equal(run_ranks(2, 0, 60, text_body, t), 0);
+        memset(&t->meeting, 0, sizeof(t->meeting));
+    }
     problem_release(&t->problem);
 }
 
