@@ -243,6 +243,7 @@ static int begin(rondo_plan_t plan, enum ri_pass_kind kind, struct ri_run *run, 
     if (err) {
         request->verify = NULL;
         ri_verify_destroy(verify);
+        ri_engine_cancel(run->engine); /* the others know: those who read our memory let go now */
         ri_plan_give(run);
     }
     return err;

@@ -68,18 +68,17 @@ static struct ri_collective **place_of(struct ri_collectives *all, const struct 
 static int start_locked(struct rondo_comm *comm, const struct call *call, rondo_request_t *request)
 {
     struct ri_place place = { comm->rank, comm->size, comm->host, comm->transport };
-    struct ri_collectives *all;
-    struct ri_collective **collective;
-    int err = prepare(comm);
+    struct ri_collectives *all = comm->collectives;
+    struct ri_collective **collective = NULL;
+    int err = ri_request_check(all ? &all->request : NULL, comm, call->what);
 
     if (err)
         return err;
+    err = prepare(comm);
     all = comm->collectives;
-    collective = place_of(all, call);
-    err = ri_request_check(&all->request, comm, call->what);
-    if (err)
-        return err;
-    if (!*collective)
+    if (!err)
+        collective = place_of(all, call);
+    if (!err && !*collective)
         err = ri_collective_create(&place, call->build, call->root, collective);
     if (err) /* the others have started, or will: they must hear of it */
         return ri_comm_fail(comm, err);

@@ -54,15 +54,12 @@ static int allocate(struct rondo_saved *saved, const struct ri_plan *plan, int64
     return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of o and lse", o_bytes + lse_bytes);
 }
 
-rondo_status_t rondo_saved_create(rondo_plan_t plan, rondo_attention_fwd_t *tensors,
-                                  rondo_saved_t *saved_p)
+static int create_locked(rondo_plan_t plan, rondo_attention_fwd_t *tensors, rondo_saved_t *saved_p)
 {
     struct rondo_saved *saved;
     int64_t tokens;
-    int err = check_create(plan, tensors, saved_p);
+    int err;
 
-    if (err)
-        return err;
     tokens = ri_layout_tokens(&plan->plan->layout, plan->plan->place.rank);
     err = check_inputs(tensors, tokens);
     if (err)
@@ -82,6 +79,17 @@ rondo_status_t rondo_saved_create(rondo_plan_t plan, rondo_attention_fwd_t *tens
     tensors->lse = saved->lse;
     *saved_p = saved;
     return 0;
+}
+
+/* Another thread may bind the plan. */
+rondo_status_t rondo_saved_create(rondo_plan_t plan, rondo_attention_fwd_t *tensors,
+                                  rondo_saved_t *saved)
+{
+    int err = check_create(plan, tensors, saved);
+
+    if (!err)
+        err = ri_comm_enter(plan->comm);
+    return err ? err : ri_comm_leave(plan->comm, create_locked(plan, tensors, saved));
 }
 
 rondo_status_t rondo_saved_restore(rondo_saved_t saved, rondo_attention_bwd_t *tensors)

@@ -25,11 +25,13 @@ tests_api_test_refuse_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/api/test_start
 tests_api_test_start_SOURCES = tests/api/test_start.c $(api_shard)
 tests_api_test_start_CFLAGS = $(test_cflags)
+tests_api_test_start_LDFLAGS = -Wl,--wrap=ri_engine_start,--wrap=ri_engine_cancel,--wrap=ri_plan_give
 tests_api_test_start_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_collectives
 tests_api_test_collectives_SOURCES = tests/api/test_collectives.c $(api_shard)
 tests_api_test_collectives_CFLAGS = $(test_cflags)
+tests_api_test_collectives_LDFLAGS = -Wl,--wrap=calloc
 tests_api_test_collectives_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_give_up

@@ -406,6 +406,42 @@ static void a_group_needs_no_other(void **state)
     assert_int_equal(atomic_load(&w->finished), 4);
 }
 
+/* ---- no memory on one rank ---- */
+
+static _Thread_local int no_memory;
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return no_memory ? NULL : __real_calloc(count, bytes);
+}
+
+static int no_memory_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, t->transport);
+    rondo_request_t request = NULL;
+    int odd = rank == ranks - 1, bad, err;
+
+    no_memory = odd;
+    err = rondo_barrier(comm, NULL, &request);
+    no_memory = 0;
+    if (!err)
+        err = rondo_wait(&request, WAIT_MS);
+    bad = expect_error(err, odd ? RONDO_ERR_MEMORY : RONDO_ERR_PEER, "out of memory for collectives", NULL,
+                       "barrier without memory");
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void a_rank_without_memory_is_an_error_on_all(void **state)
+{
+    (void)state;
+    run("self", 3, no_memory_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_thousand_in_a_row_between_processes),
         cmocka_unit_test(groups_work_beside_each_other),
         cmocka_unit_test(a_group_needs_no_other),
+        cmocka_unit_test(a_rank_without_memory_is_an_error_on_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/status.h"
+#include "plan/plan.h"
 #include "tests/api/shard.h"
 
 enum { RANKS = 2 };
@@ -204,6 +206,69 @@ static void a_plan_runs_one_call_at_a_time(void **state)
     on_all_ranks(busy_body, NULL);
 }
 
+/* ---- a start that fails half way ---- */
+
+/* Of this thread. */
+static _Thread_local int failing, cancelled, given_uncancelled;
+
+int __real_ri_engine_start(struct ri_engine *engine, const struct ri_program *program);
+int __wrap_ri_engine_start(struct ri_engine *engine, const struct ri_program *program);
+void __real_ri_engine_cancel(struct ri_engine *engine);
+void __wrap_ri_engine_cancel(struct ri_engine *engine);
+void __real_ri_plan_give(struct ri_run *run);
+void __wrap_ri_plan_give(struct ri_run *run);
+
+/* As when a later message than the first cannot be posted. */
+int __wrap_ri_engine_start(struct ri_engine *engine, const struct ri_program *program)
+{
+    int err = __real_ri_engine_start(engine, program);
+
+    return failing ? ri_error(RONDO_ERR_TRANSPORT, "not posted") : err;
+}
+
+void __wrap_ri_engine_cancel(struct ri_engine *engine)
+{
+    cancelled = 1;
+    __real_ri_engine_cancel(engine);
+}
+
+void __wrap_ri_plan_give(struct ri_run *run)
+{
+    given_uncancelled += !cancelled;
+    __real_ri_plan_give(run);
+}
+
+static void a_failed_start_ends_before_its_memory_is_given_back(void **state)
+{
+    struct test *t = shared_memory(sizeof(*t));
+    rondo_comm_t comm = comm_of(&t->meeting, 0, 1, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_CONTIGUOUS, 9, 1);
+    rondo_request_t request = UNTOUCHED;
+    rondo_attention_desc_t desc;
+    rondo_attention_fwd_t fwd;
+    rondo_plan_t plan = NULL;
+    struct shard s;
+
+    (void)state;
+    t->problem = (struct problem){ .batch = 1, .tokens = 9, .causal = 1, .q_heads = 2, .kv_heads = 1,
+                                   .qk_dim = 4, .v_dim = 4 };
+    problem_init(&t->problem, 3);
+    desc = desc_of(&t->problem);
+    shard_init(&s, layout, 0, &t->problem);
+    fwd = shard_forward_tensors(&s);
+    assert_int_equal(rondo_attention_plan(comm, layout, &desc, NULL, &plan), 0);
+    failing = 1, cancelled = given_uncancelled = 0;
+    assert_int_equal(expect_error(rondo_attention_forward(plan, &fwd, NULL, &request), RONDO_ERR_TRANSPORT,
+                                  "not posted", NULL, "a failed start"), 0);
+    failing = 0;
+    assert_true(cancelled && !given_uncancelled && request == UNTOUCHED);
+    rondo_plan_destroy(plan);
+    shard_release(&s);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    problem_release(&t->problem);
+}
+
 /* ---- plans that are asked ---- */
 
 static int ask_body(rondo_comm_t comm, int rank, rondo_plan_t plan, const struct shard *s)
@@ -354,6 +419,7 @@ int main(void)
         cmocka_unit_test(backward_refuses_each_argument),
         cmocka_unit_test(backward_of_an_inference_plan_is_refused),
         cmocka_unit_test(a_plan_runs_one_call_at_a_time),
+        cmocka_unit_test(a_failed_start_ends_before_its_memory_is_given_back),
         cmocka_unit_test(asking_refuses_each_argument),
         cmocka_unit_test(collectives_refuse_each_argument),
         cmocka_unit_test(a_communicator_runs_one_collective_at_a_time),
