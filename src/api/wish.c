@@ -102,7 +102,17 @@ static int check_options(const rondo_plan_options_t *options, struct ri_wish *wi
     wish->max_in_flight = options->max_in_flight ? options->max_in_flight : 1;
     wish->landing_slots = options->landing_slots;
     wish->pieces = options->pieces;
+    wish->host_transfers = options->host_transfers;
     return check_kernel(options, wish);
+}
+
+/* Builders refuse what they call landing. */
+static int name_landing_slots(int err, const rondo_plan_options_t *options)
+{
+    char cause[256];
+
+    snprintf(cause, sizeof(cause), "%s", rondo_last_error());
+    return ri_error(err, "landing_slots is %d: %s", options->landing_slots, cause);
 }
 
 static int choose(rondo_comm_t comm, const struct rondo_layout *layout,
@@ -116,7 +126,10 @@ static int choose(rondo_comm_t comm, const struct rondo_layout *layout,
     };
     int err = ri_plan_choose(&query, &wish->choice);
 
-    return err ? err : ri_plan_hash(&wish->choice, &wish->hash);
+    if (err)
+        return err;
+    err = ri_plan_hash(&wish->choice, &wish->hash);
+    return err == RONDO_ERR_ARGUMENT && options->landing_slots ? name_landing_slots(err, options) : err;
 }
 
 int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc,
@@ -141,14 +154,6 @@ int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attentio
 
 /* ---- comparing ---- */
 
-static int64_t float_bits(float x)
-{
-    int32_t bits;
-
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-}
-
 /* "two-level chunked", "ring q-grad", "none". */
 static const char *scheme_text(const struct ri_scheme *scheme, char *text, size_t bytes)
 {
@@ -166,7 +171,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
     static const char *const bindings[] = { "copy", "in place" };
     const rondo_attention_desc_t *desc = &wish->desc;
     const struct ri_config *cost = &comm->config;
-    char forward[64], backward[64];
+    char forward[64], backward[64], scale[32];
     /* Prices stand before what is chosen by them, so that the cause is named. */
     const struct ri_field fields[] = {
         { .name = "library version", .text = rondo_version() },
@@ -176,10 +181,11 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
         { .name = "mask", .value = desc->mask, .names = masks, .name_count = 2 },
         { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
         { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
-        { "scale (bits)", float_bits(desc->scale) },
+        { .name = "scale", .text = scale },
         { "kernel needs o", wish->kernel && (wish->kernel->flags & RONDO_KERNEL_NEEDS_O) },
         { "max_in_flight", wish->max_in_flight }, { "landing_slots", wish->landing_slots },
         { "pieces", wish->pieces },
+        { .name = "host_transfers", .text = wish->host_transfers ? wish->host_transfers : "auto" },
         { .name = "binding", .value = wish->choice.binds, .names = bindings, .name_count = 2 },
         { "RONDO_COST_FLOPS", cost->cost_flops },
         { "RONDO_COST_LOCAL_BANDWIDTH", cost->cost_local_bandwidth },
@@ -195,5 +201,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
         { "schedule (hash)", wish->hash },
     };
 
+    /* Nine digits tell every float from every other. */
+    snprintf(scale, sizeof(scale), "%.9g", (double)desc->scale);
     return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
 }

@@ -14,6 +14,7 @@ struct ri_wish {
     const rondo_kernel_t *kernel; /* NULL: refused before it was found */
     int max_in_flight;
     int landing_slots, pieces; /* as the caller gave them */
+    const char *host_transfers; /* likewise, borrowed; NULL: as "auto" */
     int64_t hash;              /* of the schedules */
 };
 

@@ -110,7 +110,7 @@ static const struct spoil spoils[] = {
     { "binding", AT(options.binding), 0, 0, "always", RONDO_ERR_ARGUMENT, "binding \"always\" is not known", 0 },
     { "host_transfers", AT(options.host_transfers), 0, 0, "whole", RONDO_ERR_ARGUMENT, "host_transfers \"whole\" is not known", 0 },
     { "pieces", AT(options.pieces), 4, -2, 0, RONDO_ERR_ARGUMENT, "pieces is -2", 0 },
-    { "a landing slot", AT(options.landing_slots), 4, 1, 0, RONDO_ERR_ARGUMENT, "landing", 0 },
+    { "a landing slot", AT(options.landing_slots), 4, 1, 0, RONDO_ERR_ARGUMENT, "landing_slots is 1", 0 },
     { "landing_slots below 0", AT(options.landing_slots), 4, -1, 0, RONDO_ERR_ARGUMENT, "landing_slots is -1", 0 },
     { "backward", AT(options.backward), 0, 0, "Kv-grad", RONDO_ERR_ARGUMENT, "backward \"Kv-grad\" is not known", 0 },
     { "kernel name", AT(options.kernel_name), 0, 0, "fast", RONDO_ERR_ARGUMENT, "kernel_name \"fast\" is not known", 0 },
@@ -244,7 +244,7 @@ static const struct difference differences[] = {
     { AT(desc.kv_heads), 4, 1, 2, 0, "kv_heads", NULL, NULL },
     { AT(desc.qk_dim), 4, 16, 8, 0, "qk_dim", NULL, NULL },
     { AT(desc.v_dim), 4, 0, 4, 0, "v_dim", NULL, NULL },
-    { AT(desc.scale), 4, 0x3f800000, 0, 0, "scale", NULL, NULL },
+    { AT(desc.scale), 4, 0x3f800000, 0, 0, "scale", "1", "0.353553385" },
     { AT(options.backward), 0, 0, 0, "none", "backward", "none", "-grad" },
     { AT(options.max_in_flight), 4, 3, 1, 0, "max_in_flight", NULL, NULL },
     { AT(options.schedule), 0, 0, 0, "direct", "schedule", "direct", "ring" },
@@ -252,6 +252,7 @@ static const struct difference differences[] = {
     { AT(options.landing_slots), 4, 3, 0, 0, "landing_slots", NULL, NULL },
     { AT(options.pieces), 4, 2, 0, 0, "pieces", NULL, NULL },
     { AT(options.binding), 0, 0, 0, "copy", "binding", "copy", "in place" },
+    { AT(options.host_transfers), 0, 0, 0, "chunked", "host_transfers", "chunked", "auto" },
     { AT(kernel.flags), 4, RONDO_KERNEL_MERGES | RONDO_KERNEL_NEEDS_O, 0, 0, "kernel needs o", NULL, NULL },
 };
 
