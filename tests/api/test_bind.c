@@ -98,7 +98,8 @@ struct test {
     const int64_t *lengths; /* ends with 0 */
     int odd_rank, backward; /* who binds another length, before which pass */
     pthread_barrier_t together;
-    const char *binding;
+    const char *binding, *schedule, *gradients; /* NULL: a ring, KV-grad */
+    int ranks_per_host;                         /* 0: all on one */
 };
 
 static rondo_plan_t plan_of(rondo_comm_t comm, const struct test *t, int64_t tokens, int ranks)
@@ -108,8 +109,8 @@ static rondo_plan_t plan_of(rondo_comm_t comm, const struct test *t, int64_t tok
     rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
     rondo_plan_t plan = NULL;
 
-    options.schedule = "ring";
-    options.backward = "kv-grad";
+    options.schedule = t->schedule ? t->schedule : "ring";
+    options.backward = t->gradients ? t->gradients : "kv-grad";
     options.binding = t->binding;
     if (expect(!rondo_attention_plan(comm, layout, &desc, &options, &plan), "plan: %s", rondo_last_error()))
         exit(1);
@@ -344,12 +345,26 @@ static int expect_sane(rondo_plan_t plan, const struct problem *p)
                         (unsigned long long)stats.bound_bytes);
 }
 
+static rondo_comm_t comm_on_host(struct test *t, int rank, int ranks)
+{
+    rondo_config_t config = RONDO_CONFIG_INIT;
+    rondo_comm_t comm = NULL;
+    char host[16];
+
+    snprintf(host, sizeof(host), "host%d", t->ranks_per_host ? rank / t->ranks_per_host : 0);
+    config.transport = "self";
+    config.host_id = host;
+    if (meet(&t->meeting, rank, ranks, &config, &comm))
+        exit(1);
+    return comm;
+}
+
 /* All ranks fail, and say why: those next to the odd one by their own comparison, or by what it told. */
 static int odd_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
     int64_t usual = t->problem.tokens - 1, odd = t->problem.tokens - 4;
-    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_comm_t comm = comm_on_host(t, rank, ranks);
     rondo_plan_t plan = plan_of(comm, t, t->problem.tokens, ranks);
     char mine[32], theirs[32];
     struct shard s, other;
@@ -380,23 +395,50 @@ static int odd_body(int rank, int ranks, void *arg)
     return bad;
 }
 
+static void run_odd(const struct test *as, int ranks)
+{
+    struct problem shape = { .batch = 1, .tokens = 24, .causal = 1, .q_heads = 2, .kv_heads = 1,
+                             .qk_dim = 4, .v_dim = 4 };
+    struct test *t = test_of(&shape, (rondo_layout_kind_t)(as->odd_rank % 3));
+
+    t->odd_rank = as->odd_rank, t->backward = as->backward;
+    t->schedule = as->schedule, t->gradients = as->gradients;
+    t->ranks_per_host = as->ranks_per_host;
+    assert_int_equal(pthread_barrier_init(&t->together, NULL, (unsigned)ranks), 0);
+    assert_int_equal(run_ranks(ranks, 0, 100, odd_body, t), 0);
+    pthread_barrier_destroy(&t->together);
+    problem_release(&t->problem);
+}
+
 static void a_rank_that_bound_another_length(void **state)
 {
+    struct test t = { .odd_rank = 0 };
+
     (void)state;
     for (int ranks = 2; ranks <= 5; ranks++)
-        for (int odd = 0; odd < ranks; odd++)
-            for (int backward = 0; backward < 2; backward++) {
-                struct problem shape = { .batch = 1, .tokens = 24, .causal = 1, .q_heads = 2,
-                                         .kv_heads = 1, .qk_dim = 4, .v_dim = 4 };
-                struct test *t = test_of(&shape, (rondo_layout_kind_t)(odd % 3));
+        for (t.odd_rank = 0; t.odd_rank < ranks; t.odd_rank++)
+            for (t.backward = 0; t.backward < 2; t.backward++)
+                run_odd(&t, ranks);
+}
 
-                t->odd_rank = odd;
-                t->backward = backward;
-                assert_int_equal(pthread_barrier_init(&t->together, NULL, (unsigned)ranks), 0);
-                assert_int_equal(run_ranks(ranks, 0, 100, odd_body, t), 0);
-                pthread_barrier_destroy(&t->together);
-                problem_release(&t->problem);
-            }
+static void another_length_in_every_scheme(void **state)
+{
+    static const struct test schemes[] = {
+        { .schedule = "ring", .gradients = "q-grad" },
+        { .schedule = "two-level", .gradients = "kv-grad", .ranks_per_host = 2 },
+        { .schedule = "two-level", .gradients = "q-grad", .ranks_per_host = 2 },
+        { .schedule = "direct", .gradients = "kv-grad" },
+        { .schedule = "direct", .gradients = "q-grad", .ranks_per_host = 2 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        struct test t = schemes[i];
+
+        for (t.odd_rank = 0; t.odd_rank < 4; t.odd_rank++)
+            for (t.backward = 0; t.backward < 2; t.backward++)
+                run_odd(&t, 4);
+    }
 }
 
 /* ---- refused ---- */
@@ -453,6 +495,7 @@ int main(void)
         cmocka_unit_test(long_lengths),
         cmocka_unit_test(bytes_by_tensor),
         cmocka_unit_test(a_rank_that_bound_another_length),
+        cmocka_unit_test(another_length_in_every_scheme),
         cmocka_unit_test(refuses_and_stays_as_it_was),
     };
 
