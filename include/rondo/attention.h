@@ -144,8 +144,11 @@ rondo_status_t rondo_plan_bind(rondo_plan_t plan, int64_t tokens, const int64_t 
  * request.  Of one plan, forward and backward together, max_in_flight may be under way; of all plans of
  * the communicator together, as many as the plan with the largest max_in_flight allows, since they share
  * that memory.  One more is RONDO_ERR_BUSY: nothing is changed, and it may be tried again after a request
- * was taken.  All ranks start the same calls of one plan in the same order; different plans are
- * independent.  stream is handed to the kernel (CPU: NULL).  With RONDO_VERIFY=1 the first start of each pass
+ * was taken.  Also BUSY is a start whose messages would have the numbers of a start of
+ * the same plan, 4096 starts ago, that is still under way.  All ranks start the same calls of one plan in
+ * the same order.  Starts of different plans may be in different order on different ranks, as far as
+ * max_in_flight lets all of them be under way together: with 1, the default, starts of all plans of a
+ * communicator are in one order on all ranks.  stream is handed to the kernel (CPU: NULL).  With RONDO_VERIFY=1 the first start of each pass
  * is collective and blocks until all ranks have come. */
 rondo_status_t rondo_attention_forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
                                        void *stream, rondo_request_t *request);
