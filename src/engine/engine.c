@@ -73,6 +73,14 @@ static int allocate(struct ri_engine *engine)
     return missing ? ri_error(RONDO_ERR_MEMORY, "out of memory for an engine of %zu steps", steps) : 0;
 }
 
+size_t ri_engine_bytes(const struct ri_schedule *schedule)
+{
+    size_t steps = (size_t)schedule->step_count + 1, deps = (size_t)schedule->dep_count + 1;
+
+    return sizeof(struct ri_engine) + steps * (7 * sizeof(uint32_t) + sizeof(int64_t) + 2) +
+           deps * (sizeof(uint32_t) + 2);
+}
+
 int ri_engine_create(const struct ri_schedule *schedule, struct ri_engine **engine_p)
 {
     struct ri_engine *engine = calloc(1, sizeof(*engine));

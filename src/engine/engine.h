@@ -44,6 +44,8 @@ struct ri_engine;
  * are read here, too. */
 int ri_engine_create(const struct ri_schedule *schedule, struct ri_engine **engine);
 void ri_engine_destroy(struct ri_engine *engine);
+/* What an engine of `schedule` allocates. */
+size_t ri_engine_bytes(const struct ri_schedule *schedule);
 
 /* Starts program from its first step.  Posts the first messages; does not compute.  The program is
  * borrowed until the run is done.  RONDO_ERR_BUSY while a run is under way. */

@@ -42,17 +42,16 @@ static size_t pass_bytes(const struct ri_pass *pass)
 
     return schedule_bytes(pass->schedule) +
            pass->tile_room * (sizeof(*pass->tiles) + sizeof(*pass->work)) +
-           3 * steps * sizeof(uint32_t) + pass->first_message[steps] * sizeof(*pass->messages);
+           3 * steps * sizeof(uint32_t) + pass->schedule->slot_count * sizeof(*pass->in_place) + pass->first_message[steps] * sizeof(*pass->messages);
 }
 
-/* Of the engine: a few counters a step, and who waits for whom. */
 static size_t run_bytes(const struct ri_pass *pass)
 {
     const struct ri_schedule *s = pass->schedule;
 
     return sizeof(struct ri_run) + s->slot_count * RI_TENSORS * (2 * sizeof(void *) + sizeof(struct ri_reference)) +
            pass->first_message[s->step_count] * sizeof(struct ri_xfer) +
-           (5 * (size_t)s->step_count + s->dep_count) * sizeof(uint32_t);
+           2 * (size_t)pass->plan->place.ranks * sizeof(struct ri_stamp) + ri_engine_bytes(s);
 }
 
 void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory)
