@@ -33,6 +33,7 @@ ucs/ | src/transport/ucx.c src/transport/ucx_
 mpi.h | perf/ include/rondo/mpi.h
 cblas.h | examples/train/ perf/
 cmocka.h | tests/
+malloc.h | tests/
 END
 
 # What C11, POSIX and Linux give everyone.
