@@ -75,8 +75,9 @@ static void walk(const struct machine *m, int b, int host, int entry, int home, 
     }
 }
 
-/* Block b visits host after host; where it entered, it leaves.  The total leaves where the walk ended,
- * comes back to the rank before the owner, and goes home from there. */
+/* Block b visits host after host; where it entered, it leaves.  The sum of its own host goes home from the
+ * rank before the owner.  Another begins on the next host, leaves each where the walk ended, comes back to
+ * the rank before the owner, and goes home from there, too. */
 static void two_level(const struct machine *m, int b, struct travel *t)
 {
     int home = host_of(b, m->ranks, m->hosts), place = b - rank_at(m, home, 0);
@@ -89,11 +90,11 @@ static void two_level(const struct machine *m, int b, struct travel *t)
         walk(m, b, host, entry, round == 0, t);
         if (round < m->hosts - 1)
             t->read[rank_at(m, host, entry)][HOST] += m->tokens[b];
-        if (m->hosts > 1 && (round > 0 || size > 1))
+        if (round > 0)
             t->sum[rank_at(m, host, (entry + size - 1) % size)][HOST] += m->tokens[b];
     }
     if (last != b)
-        t->sum[last][LOCAL] += m->tokens[b];
+        t->sum[last][LOCAL] += m->tokens[b] * (m->hosts > 1 ? 2 : 1);
 }
 
 static void travels(const struct machine *m, const char *schedule, struct travel *t)
@@ -127,8 +128,8 @@ static int is_closed(const struct machine *m, const char *schedule, const struct
             continue;
         }
         good &= read[LOCAL] == hosts * (size - 1) * n && read[HOST] == (hosts - 1) * n;
-        good &= sum[LOCAL] == hosts * (size - 1) * n;
-        good &= sum[HOST] == (hosts == 1 ? 0 : size == 1 ? hosts - 1 : hosts) * n;
+        good &= sum[LOCAL] == (hosts * (size - 1) + (hosts > 1 && size > 1)) * n;
+        good &= sum[HOST] == (hosts - 1) * n;
     }
     return good;
 }
