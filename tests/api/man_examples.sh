@@ -4,7 +4,7 @@
 # TAP: one test a block.
 set -u
 top=${top_srcdir:-.}
-work=$(mktemp -d "${TMPDIR:-/tmp}/rondo-examples.XXXXXX") || exit 99
+work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 
 # mdoc literal blocks of the EXAMPLES section that include a header of ours -> $work/PAGE.N.c
