@@ -25,7 +25,7 @@ check-tsan: $(top_srcdir)/configure
 
 CLANG = clang
 check-clang: $(top_srcdir)/configure
-	+$(call make_again,clang,$(CLANG),$(CLANG)++,--enable-developer,all check)
+	+$(call make_again,clang,$(CLANG),$(CLANG)++,--enable-developer,check)
 
 # Every file of the library, the kernels and the tools, after a planted leak that must be found.
 ANALYZER = gcc
