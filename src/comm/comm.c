@@ -114,7 +114,8 @@ static int exchange_addresses(struct rondo_comm *comm, const void *address, size
 
 static int open_transport(struct rondo_comm *comm, const struct ri_transport_ops *ops, int64_t deadline_ns)
 {
-    struct ri_transport_params params = { comm->rank, comm->size, comm->token, comm->host, &comm->config };
+    struct ri_transport_params params = { .rank = comm->rank, .ranks = comm->size, .token = comm->token,
+                                          .host = comm->host, .config = &comm->config };
     const void *address = NULL;
     size_t address_bytes = 0;
     int err = ops->open(&params, &comm->transport, &address, &address_bytes);

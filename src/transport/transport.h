@@ -70,6 +70,8 @@ struct ri_transport_params {
     int rank, ranks;             /* ranks <= RI_RANKS_MAX */
     const uint8_t *token;        /* [16] random, equal on all ranks of this communicator only */
     const int32_t *host;         /* [ranks] index of each rank's host */
+    const uint8_t *peers;        /* [ranks] 1: a rank that messages go to or come from; NULL: all; alike on
+                                  * both ranks of a pair.  Post refuses the others */
     const struct ri_config *config;
 };
 
@@ -100,6 +102,24 @@ struct ri_transport_ops {
      * returns 1 when it is safe to sleep on it, 0 when progress must be called again first. */
     int (*event_fd)(struct ri_transport *transport);
     int (*arm)(struct ri_transport *transport);
+
+    /* So many more messages (fewer, when negative) may be posted at once than before: memory for them is
+     * there, and post does not allocate.  RONDO_ERR_MEMORY, and nothing has changed.  NULL: no need. */
+    int (*reserve)(struct ri_transport *transport, int messages);
+
+    /* Memory of this rank.  alloc, free; NULL: none of its own kind.  alloc gives zeroed memory, aligned to
+     * pages, that bound messages give out as it lies; what else is given out the transport may copy first.
+     * RONDO_ERR_MEMORY.  free takes what alloc gave, also after a failure; close frees the rest.
+     * map, unmap; NULL: no need.  The transport may register [base, base + bytes) once for all messages
+     * that lie in it; never an error, at most slower. */
+    int (*alloc)(struct ri_transport *transport, size_t bytes, void **memory);
+    void (*free)(struct ri_transport *transport, void *memory);
+    void (*map)(struct ri_transport *transport, void *base, size_t bytes);
+    void (*unmap)(struct ri_transport *transport, void *base);
+
+    /* How messages to and from a peer move, and why so, in a few words: "memory of this host, read in
+     * place", "tcp over rail0, error mode peer, as it is on another host".  Valid until close. */
+    const char *(*way)(struct ri_transport *transport, int peer);
 
     /* Gives up posted messages: afterwards none is POSTED and their memory is not touched again.  They
      * become IDLE; those that had ended keep their state.  A bound send whose receive is DONE already

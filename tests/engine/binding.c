@@ -165,7 +165,7 @@ static void open_all(int count, ri_builder *build, uint64_t seed)
     static uint64_t token;
     static struct ri_config config;
     static const int32_t host[MAX_RANKS];
-    struct ri_transport_params params = { 0, count, NULL, host, &config };
+    struct ri_transport_params params = { .ranks = count, .host = host, .config = &config };
     const void *addresses[MAX_RANKS];
     size_t bytes[MAX_RANKS];
     uint8_t name[16] = "binding";

@@ -79,7 +79,8 @@ void bench_open_on(struct bench *bench, const char *name, int ranks, const int32
     bench->ranks = ranks;
     make_token(token);
     for (int r = 0; r < ranks; r++) {
-        struct ri_transport_params params = { r, ranks, token, host, config ? config : &plain };
+        struct ri_transport_params params = { .rank = r, .ranks = ranks, .token = token, .host = host,
+                                              .config = config ? config : &plain };
         int err = bench->ops->open(&params, &bench->rank[r], &addresses[r], &address_bytes[r]);
 
         if (err)

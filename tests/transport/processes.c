@@ -68,7 +68,8 @@ static void join(struct rank *rank)
     static const struct ri_config config;
     int32_t host[ranks_max];
     uint8_t token[16] = "processes";
-    struct ri_transport_params params = { rank->rank, rank->ranks, token, host, &config };
+    struct ri_transport_params params = { .rank = rank->rank, .ranks = rank->ranks, .token = token,
+                                          .host = host, .config = &config };
     struct board *board = rank->board;
     const void *addresses[ranks_max], *address;
     size_t bytes;
@@ -302,7 +303,7 @@ static void late_body(struct rank *rank)
     static const struct ri_config config;
     int32_t host[2] = { 0 };
     uint8_t token[16] = "never comes";
-    struct ri_transport_params params = { 0, 2, token, host, &config };
+    struct ri_transport_params params = { .ranks = 2, .token = token, .host = host, .config = &config };
     const void *addresses[2];
     size_t bytes[2];
     int64_t start_ns = ri_now_ns();

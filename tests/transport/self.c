@@ -204,7 +204,7 @@ static void refuses_ranks_that_do_not_fit(void **state)
 {
     static const uint8_t token[16] = "not all are here";
     struct ri_config config = { 0 };
-    struct ri_transport_params params = { 0, 2, token, NULL, &config };
+    struct ri_transport_params params = { .ranks = 2, .token = token, .config = &config };
     struct ri_transport *first = NULL, *second = NULL;
     const void *address;
     size_t address_bytes;
