@@ -16,48 +16,66 @@
 enum {
     OPT_ALTERNATE = 256,
     OPT_CSV,
-    OPT_DIMS,
     OPT_JSON,
     OPT_NO_YIELD,
     OPT_PEER,
     OPT_TIMEOUT,
-    OPT_VERSION
+    OPT_VERSION,
+    OPT_EXTRA, /* and those after it: the program's own, in their order */
+    EXTRAS_MAX = 16
 };
 
-static const struct option long_options[] = {{"alternate", required_argument, NULL, OPT_ALTERNATE},
-                                             {"csv", no_argument, NULL, OPT_CSV},
-                                             {"dims", required_argument, NULL, OPT_DIMS},
-                                             {"full", no_argument, NULL, 'f'},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {"iterations", required_argument, NULL, 'i'},
-                                             {"json", required_argument, NULL, OPT_JSON},
-                                             {"message-size", required_argument, NULL, 'm'},
-                                             {"no-yield", no_argument, NULL, OPT_NO_YIELD},
-                                             {"peer", required_argument, NULL, OPT_PEER},
-                                             {"timeout", required_argument, NULL, OPT_TIMEOUT},
-                                             {"validation", no_argument, NULL, 'c'},
-                                             {"version", no_argument, NULL, OPT_VERSION},
-                                             {"warmup", required_argument, NULL, 'x'},
-                                             {NULL, 0, NULL, 0}};
+static const struct option common_options[] = {{"alternate", required_argument, NULL, OPT_ALTERNATE},
+                                               {"csv", no_argument, NULL, OPT_CSV},
+                                               {"full", no_argument, NULL, 'f'},
+                                               {"help", no_argument, NULL, 'h'},
+                                               {"iterations", required_argument, NULL, 'i'},
+                                               {"json", required_argument, NULL, OPT_JSON},
+                                               {"message-size", required_argument, NULL, 'm'},
+                                               {"no-yield", no_argument, NULL, OPT_NO_YIELD},
+                                               {"peer", required_argument, NULL, OPT_PEER},
+                                               {"timeout", required_argument, NULL, OPT_TIMEOUT},
+                                               {"validation", no_argument, NULL, 'c'},
+                                               {"version", no_argument, NULL, OPT_VERSION},
+                                               {"warmup", required_argument, NULL, 'x'}};
+
+enum { COMMON = sizeof(common_options) / sizeof(common_options[0]) };
+
+/* all: [COMMON + EXTRAS_MAX + 1] */
+static void list_options(const struct perf_extra *extras, struct option *all)
+{
+    memcpy(all, common_options, sizeof(common_options));
+    all += COMMON;
+    for (int i = 0; extras && extras[i].name && i < EXTRAS_MAX; i++)
+        *all++ = (struct option){extras[i].name,
+                                 extras[i].argument ? required_argument : no_argument, NULL,
+                                 OPT_EXTRA + i};
+    *all = (struct option){NULL, 0, NULL, 0};
+}
 
 static void print_help(const struct perf_about *about)
 {
     printf(
         "usage: %s [options]\n%s\n"
-        "  -m [MIN:]MAX    sizes in bytes, doubled from MIN to MAX [65536:4194304]\n"
+        "  -m [MIN:]MAX    sizes in bytes, doubled from MIN to MAX [%zu:%zu]\n"
         "  -i N            timed iterations per repetition [1000 to 8 KiB, 100 to 8 MiB, then 20]\n"
         "  -x N            iterations before the timed ones [a tenth of -i]\n"
         "  -c              verify as many iterations as are timed, not only two\n"
         "  -f              all columns\n"
         "  --alternate N   repetitions; medians over them are printed [7]\n"
-        "  --peer mpi      time the same with MPI_Sendrecv in each repetition (built with MPI: %s)\n"
-        "  --dims QK:V     head sizes of the block; 4*(QK+V) divides the size [by size]\n"
+        "  --peer mpi      time the same with MPI in each repetition (built with MPI: %s)\n"
         "  --no-yield      spin while waiting: never yield, never sleep\n"
         "  --timeout S     deadline of every wait, in seconds [the library's]\n"
         "  --csv           comma-separated rows\n"
-        "  --json FILE     everything, unrounded\n"
-        "  --help, --version\n\n%s",
-        about->name, about->summary, perf_peer_built() ? "yes" : "no", about->columns);
+        "  --json FILE     everything, unrounded\n",
+        about->name, about->summary, about->min_bytes, about->max_bytes,
+        perf_peer_built() ? "yes" : "no");
+    for (const struct perf_extra *e = about->extras; e && e->name; e++) {
+        const char *argument = e->argument ? e->argument : "";
+
+        printf("  --%s %-*s%s\n", e->name, (int)(13 - strlen(e->name)), argument, e->help);
+    }
+    printf("  --help, --version\n\n%s", about->columns);
 }
 
 static int refuse(const struct perf_about *about, const char *option, const char *text,
@@ -67,8 +85,7 @@ static int refuse(const struct perf_about *about, const char *option, const char
     return -1;
 }
 
-/* A whole number in [min, max] that ends at `stop`. */
-static int parse_number(const char *text, char stop, int64_t min, int64_t max, int64_t *value)
+int perf_parse_number(const char *text, char stop, int64_t min, int64_t max, int64_t *value)
 {
     char *end;
     long long number;
@@ -87,7 +104,7 @@ static int parse_count(const char *text, int64_t min, int *value)
 {
     int64_t number;
 
-    if (parse_number(text, '\0', min, INT_MAX, &number))
+    if (perf_parse_number(text, '\0', min, INT_MAX, &number))
         return -1;
     *value = (int)number;
     return 0;
@@ -101,9 +118,9 @@ static int parse_sizes(const char *text, struct perf_options *options)
     const char *colon = strchr(text, ':');
     const char *rest = colon ? colon + 1 : text;
 
-    if (colon && parse_number(text, ':', 1, limit, &min))
+    if (colon && perf_parse_number(text, ':', 1, limit, &min))
         return -1;
-    if ((!colon || *rest) && parse_number(rest, '\0', 1, limit, &max))
+    if ((!colon || *rest) && perf_parse_number(rest, '\0', 1, limit, &max))
         return -1;
     if (!colon && min > max)
         min = max;
@@ -111,19 +128,6 @@ static int parse_sizes(const char *text, struct perf_options *options)
         return -1;
     options->min_bytes = (size_t)min;
     options->max_bytes = (size_t)max;
-    return 0;
-}
-
-static int parse_dims(const char *text, struct perf_options *options)
-{
-    const char *colon = strchr(text, ':');
-    int64_t qk, v;
-
-    if (!colon || parse_number(text, ':', 1, 65536, &qk) ||
-        parse_number(colon + 1, '\0', 1, 65536, &v))
-        return -1;
-    options->qk_dim = (int)qk;
-    options->v_dim = (int)v;
     return 0;
 }
 
@@ -149,6 +153,17 @@ static int parse_peer(struct perf_options *options, const struct perf_about *abo
     return 0;
 }
 
+static int take_extra(struct perf_options *options, const struct perf_about *about, int index)
+{
+    const struct perf_extra *extra = &about->extras[index];
+    char dashed[40];
+
+    if (extra->take(options->own, optarg) == 0)
+        return 0;
+    snprintf(dashed, sizeof(dashed), "--%s", extra->name);
+    return refuse(about, dashed, optarg ? optarg : "", extra->wanted);
+}
+
 /* Options that carry a value. */
 static int take_value(struct perf_options *options, const struct perf_about *about, int letter)
 {
@@ -169,10 +184,6 @@ static int take_value(struct perf_options *options, const struct perf_about *abo
         return parse_count(optarg, 1, &options->repetitions)
                    ? refuse(about, "--alternate", optarg, "a whole number, 1 or more")
                    : 0;
-    case OPT_DIMS:
-        return parse_dims(optarg, options)
-                   ? refuse(about, "--dims", optarg, "QK:V, two whole numbers from 1 to 65536")
-                   : 0;
     case OPT_JSON:
         options->json_path = optarg;
         return 0;
@@ -180,19 +191,26 @@ static int take_value(struct perf_options *options, const struct perf_about *abo
         return parse_timeout(optarg, &options->timeout_ms)
                    ? refuse(about, "--timeout", optarg, "seconds, 1 to 2147483")
                    : 0;
-    default:
+    case OPT_PEER:
         return parse_peer(options, about);
+    default:
+        return take_extra(options, about, letter - OPT_EXTRA);
     }
 }
 
-enum perf_parsed perf_options_parse(struct perf_options *options, const struct perf_about *about,
-                                    int argc, char **argv)
+enum perf_parsed perf_options_parse(struct perf_options *options, void *own,
+                                    const struct perf_about *about, int argc, char **argv)
 {
+    struct option all[COMMON + EXTRAS_MAX + 1];
     int letter;
 
-    *options = (struct perf_options){
-        .min_bytes = 65536, .max_bytes = 4194304, .warmup = -1, .repetitions = 7};
-    while ((letter = getopt_long(argc, argv, "cfhi:m:x:", long_options, NULL)) != -1) {
+    *options = (struct perf_options){.min_bytes = about->min_bytes,
+                                     .max_bytes = about->max_bytes,
+                                     .warmup = -1,
+                                     .repetitions = 7,
+                                     .own = own};
+    list_options(about->extras, all);
+    while ((letter = getopt_long(argc, argv, "cfhi:m:x:", all, NULL)) != -1) {
         switch (letter) {
         case 'c':
             options->check = 1;

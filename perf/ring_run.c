@@ -103,6 +103,7 @@ rondo_status_t ring_run_init(struct ring_run *run, rondo_comm_t comm,
 {
     rondo_comm_info_t info = RONDO_COMM_INFO_INIT;
     rondo_status_t status = rondo_comm_query(comm, &info);
+    const struct ring_options *own = options->own;
     struct ring_shape *shape = &run->check.shape;
     size_t multiple;
 
@@ -114,7 +115,7 @@ rondo_status_t ring_run_init(struct ring_run *run, rondo_comm_t comm,
                              .warmup = perf_warmup(options, bytes)};
     shape->rank = info.rank;
     shape->ranks = info.size;
-    if (ring_shape_init(shape, bytes, options->qk_dim, options->v_dim, &multiple))
+    if (ring_shape_init(shape, bytes, own->qk_dim, own->v_dim, &multiple))
         return RONDO_ERR_ARGUMENT;
     if (!status)
         status = allocate(run);

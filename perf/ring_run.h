@@ -7,6 +7,11 @@
 #include "options.h"
 #include "ring_block.h"
 
+/* What rondo_ring takes beside the common options. */
+struct ring_options {
+    int qk_dim, v_dim; /* --dims; 0: by size */
+};
+
 /* One size of rondo_ring: a plan, its tensors, and the times that were taken. */
 struct ring_run {
     rondo_comm_t comm; /* borrowed, as are the options */

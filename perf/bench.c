@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "measure.h"
+#include "peer.h"
+
+int perf_failed(const struct perf_bench *bench, const char *what, rondo_status_t status)
+{
+    if (status)
+        fprintf(stderr, "%s: rank %d: %s: %s: %s\n", bench->program->about.name, bench->info.rank,
+                what, rondo_strerror(status), rondo_last_error());
+    return status;
+}
+
+int perf_allowed_cores(void)
+{
+    cpu_set_t cores;
+
+    return sched_getaffinity(0, sizeof(cores), &cores) ? 0 : CPU_COUNT(&cores);
+}
+
+/* ---- ranks come together ---- */
+
+/* Rank 0's id reaches the others even when it could not be made, so that nobody waits for it. */
+static rondo_status_t join_by_mpi(struct perf_bench *bench, const rondo_config_t *config)
+{
+    struct {
+        rondo_status_t status;
+        rondo_unique_id_t id;
+    } token = {0};
+    int rank, size;
+
+    perf_peer_start(&rank, &size);
+    bench->info.rank = rank;
+    if (rank == 0)
+        token.status = rondo_unique_id_get(&token.id);
+    perf_peer_broadcast(&token, sizeof(token));
+    if (token.status)
+        return token.status;
+    return rondo_comm_create(&token.id, rank, size, config, &bench->comm);
+}
+
+static rondo_status_t join(struct perf_bench *bench)
+{
+    rondo_config_t config = RONDO_CONFIG_INIT;
+    rondo_status_t status;
+
+    config.timeout_ms = bench->options.timeout_ms;
+    bench->mpi = perf_peer_launched();
+    status =
+        bench->mpi ? join_by_mpi(bench, &config) : rondo_comm_create_env(&config, &bench->comm);
+    if (!status)
+        status = rondo_comm_query(bench->comm, &bench->info);
+    return perf_failed(bench, "the communicator", status);
+}
+
+/* ---- the header ---- */
+
+static void print_header(struct perf_bench *bench, const double *hosts)
+{
+    struct perf_report *report = &bench->report;
+    const rondo_comm_info_t *info = &bench->info;
+    const char *spin = getenv("RONDO_SPIN"), *yield = getenv("RONDO_YIELD");
+    char map[400];
+    size_t used = 0;
+    int cores = perf_allowed_cores();
+
+    map[0] = '\0';
+    for (int r = 0; r < info->size && used < sizeof(map) - 16; r++)
+        used += (size_t)snprintf(map + used, sizeof(map) - used, "%s%d@%d", r ? " " : "", r,
+                                 (int)hosts[r]);
+    perf_report_header(report, "rondo", "%s", rondo_version());
+    perf_report_header(report, "ranks", "%d on %d host(s), rank@host: %s%s", info->size,
+                       info->hosts, map, used >= sizeof(map) - 16 ? " ..." : "");
+    perf_report_header(report, "transport", "%s", info->transport);
+    perf_report_header(report, "cores", "%d allowed, %d ranks on host 0: oversubscribed %s", cores,
+                       info->local_size, info->local_size > cores ? "yes" : "no");
+    perf_report_header(report, "wait", "spins %s, yields %s%s", spin ? spin : "default",
+                       yield ? yield : "default",
+                       bench->options.spin ? " (--no-yield: spins only)" : "");
+    perf_report_header(report, "clock", "CLOCK_MONOTONIC, median of %d repetitions",
+                       bench->options.repetitions);
+    perf_report_header(
+        report, "iterations", "%s, warm-up %s",
+        bench->options.iterations ? "as -i says" : "1000 to 8 KiB, 100 to 8 MiB, then 20",
+        bench->options.warmup >= 0 ? "as -x says" : "a tenth of them");
+    if (bench->program->header)
+        bench->program->header(bench);
+    if (bench->options.peer)
+        perf_report_header(report, "peer", "%s, %s", bench->program->peer, perf_peer_version());
+}
+
+/* Collective: what rank 0 prints of the others. */
+static rondo_status_t open_report(struct perf_bench *bench)
+{
+    const struct perf_program *program = bench->program;
+    double *hosts = calloc((size_t)bench->info.size, sizeof(*hosts));
+    double unwritable = 0;
+    rondo_status_t status;
+
+    if (!hosts)
+        return RONDO_ERR_MEMORY;
+    if (bench->info.rank == 0)
+        unwritable = perf_report_open(&bench->report, &bench->options, &program->about,
+                                      program->columns(&bench->options)) != 0;
+    hosts[bench->info.rank] = bench->info.host;
+    status = perf_sum_over_ranks(bench->comm, hosts, (size_t)bench->info.size);
+    if (!status)
+        status = perf_sum_over_ranks(bench->comm, &unwritable, 1);
+    perf_failed(bench, "an all-reduce", status);
+    if (!status && !unwritable && bench->info.rank == 0)
+        print_header(bench, hosts);
+    free(hosts);
+    return status ? status : unwritable ? RONDO_ERR_SYSTEM : RONDO_OK;
+}
+
+/* ---- the program ---- */
+
+static int run_sizes(struct perf_bench *bench)
+{
+    const struct perf_options *options = &bench->options;
+    int status = open_report(bench);
+
+    for (size_t bytes = options->min_bytes; bytes <= options->max_bytes && !status; bytes *= 2)
+        status = bench->program->size(bench, bytes, bytes == options->min_bytes);
+    if (bench->info.rank == 0 && perf_report_close(&bench->report) && !status)
+        status = RONDO_ERR_SYSTEM;
+    return status;
+}
+
+static int refuse_peer(const struct perf_options *options, const char *name)
+{
+    if (!options->peer)
+        return 0;
+    if (!perf_peer_launched()) {
+        fprintf(stderr, "%s: --peer mpi: start the ranks with mpirun\n", name);
+        return 1;
+    }
+    if (options->max_bytes > INT_MAX) {
+        fprintf(stderr, "%s: --peer mpi: size %zu is refused: an MPI count is at most %d\n", name,
+                options->max_bytes, INT_MAX);
+        return 1;
+    }
+    return 0;
+}
+
+static int refuse_ranks(const struct perf_bench *bench)
+{
+    const struct perf_program *program = bench->program;
+
+    if (bench->info.size >= program->min_ranks)
+        return 0;
+    fprintf(stderr, "%s: %s: start %d or more, with rondo-run -n %d%s\n", program->about.name,
+            program->fewer, program->min_ranks, program->min_ranks,
+            perf_peer_built() ? " or mpirun -n 2" : "");
+    return 1;
+}
+
+static int run(struct perf_bench *bench)
+{
+    int refused = 0;
+
+    if (join(bench))
+        return 1; /* without MPI_Finalize, so that mpirun ends the others */
+    if (refuse_ranks(bench)) {
+        refused = 2;
+    } else if (run_sizes(bench)) {
+        rondo_comm_abort(bench->comm);
+        rondo_comm_destroy(bench->comm);
+        return 1;
+    }
+    rondo_comm_destroy(bench->comm);
+    if (bench->mpi)
+        perf_peer_finish();
+    return refused ? refused : bench->wrong > 0;
+}
+
+int perf_main(const struct perf_program *program, int argc, char **argv)
+{
+    struct perf_bench bench = {.program = program, .info = RONDO_COMM_INFO_INIT};
+    enum perf_parsed parsed =
+        perf_options_parse(&bench.options, program->own, &program->about, argc, argv);
+
+    if (parsed != PERF_RUN)
+        return parsed == PERF_REFUSED ? 2 : 0;
+    if ((program->refuse && program->refuse(&bench.options)) ||
+        refuse_peer(&bench.options, program->about.name))
+        return 2;
+    if (bench.options.spin) { /* before the library reads them */
+        setenv("RONDO_SPIN", "1000000000", 1);
+        setenv("RONDO_YIELD", "-1", 1);
+    }
+    return run(&bench);
+}
