@@ -23,6 +23,12 @@ struct meeting {
 int meet(struct meeting *meeting, int rank, int ranks, const rondo_config_t *config,
          rondo_comm_t *comm);
 
+/* Returns when all `ranks` have called it on `arrived`, a zeroed counter in shared memory that is used once;
+ * nonzero, with a line on stderr, when one does not come within 30 s.  A rank that is to fail or to leave
+ * waits here first: others may still be inside the making of the communicator, to which the failure would
+ * come, and a barrier of Rondo's lets a rank go before the others have heard that they may. */
+int everyone_is_here(_Atomic int *arrived, int ranks);
+
 /* Does a transport want a process for each rank?  "self" does not, and under thread sanitizer, which sees
  * no other process, none does. */
 int ranks_want_processes(const char *transport);

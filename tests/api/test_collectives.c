@@ -425,6 +425,8 @@ static int no_memory_body(int rank, int ranks, void *arg)
     rondo_request_t request = NULL;
     int odd = rank == ranks - 1, bad, err;
 
+    if (everyone_is_here(&t->counter, ranks)) /* the failure is the barrier's, not the making's */
+        return 1;
     no_memory = odd;
     err = rondo_barrier(comm, NULL, &request);
     no_memory = 0;
