@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs any program: counters of unmet dependencies, messages posted turn by turn (transfers.c), work
- * in program order.  Messages move between two pieces of work, so that a long kernel does not starve them. */
+ * in program order (work.c).  Messages move between two pieces of work, so that a long kernel does not starve them. */
 #include "engine/private.h"
 
 #include <stdio.h>
@@ -23,8 +23,12 @@ static void list_users(struct ri_engine *engine)
         engine->first_user[i + 1] += engine->first_user[i];
     memcpy(engine->unmet, engine->first_user, s->step_count * sizeof(uint32_t)); /* fill cursors */
     for (uint32_t i = 0; i < s->step_count; i++)
-        for (uint32_t d = 0; d < s->steps[i].deps; d++)
-            engine->users[engine->unmet[s->deps[s->steps[i].first_dep + d]]++] = i;
+        for (uint32_t d = s->steps[i].first_dep; d < s->steps[i].first_dep + s->steps[i].deps; d++) {
+            uint32_t user = engine->unmet[s->deps[d]]++;
+
+            engine->users[user] = i;
+            engine->user_dep[user] = d;
+        }
 }
 
 static void list_steps(struct ri_engine *engine)
@@ -59,7 +63,10 @@ static int allocate(struct ri_engine *engine)
 
     engine->first_user = array(steps, sizeof(uint32_t), &missing);
     engine->users = array(deps, sizeof(uint32_t), &missing);
+    engine->user_dep = array(deps, sizeof(uint32_t), &missing);
     engine->unmet = array(steps, sizeof(uint32_t), &missing);
+    engine->begun = array(steps, sizeof(uint32_t), &missing);
+    engine->ended = array(steps, sizeof(uint32_t), &missing);
     engine->state = array(steps, 1, &missing);
     engine->began_ns = array(steps, sizeof(int64_t), &missing);
     engine->transfers = array(steps, sizeof(uint32_t), &missing);
@@ -77,8 +84,8 @@ size_t ri_engine_bytes(const struct ri_schedule *schedule)
 {
     size_t steps = (size_t)schedule->step_count + 1, deps = (size_t)schedule->dep_count + 1;
 
-    return sizeof(struct ri_engine) + steps * (7 * sizeof(uint32_t) + sizeof(int64_t) + 2) +
-           deps * (sizeof(uint32_t) + 2);
+    return sizeof(struct ri_engine) + steps * (9 * sizeof(uint32_t) + sizeof(int64_t) + 2) +
+           deps * (2 * sizeof(uint32_t) + 2);
 }
 
 int ri_engine_create(const struct ri_schedule *schedule, struct ri_engine **engine_p)
@@ -108,7 +115,10 @@ void ri_engine_destroy(struct ri_engine *engine)
     ri_engine_cancel(engine);
     free(engine->first_user);
     free(engine->users);
+    free(engine->user_dep);
     free(engine->unmet);
+    free(engine->begun);
+    free(engine->ended);
     free(engine->state);
     free(engine->began_ns);
     free(engine->transfers);
@@ -124,8 +134,7 @@ void ri_engine_destroy(struct ri_engine *engine)
 
 /* ---- the clocks ---- */
 
-/* Charges the time since the last call; computing: it was spent in a piece of work. */
-static void charge(struct ri_engine *engine, int computing)
+void ri_engine_charge(struct ri_engine *engine, int computing)
 {
     int64_t now = ri_now_ns();
     double seconds = (double)(now - engine->last_ns) * 1e-9;
@@ -142,76 +151,43 @@ static void charge(struct ri_engine *engine, int computing)
 
 /* ---- steps ---- */
 
+/* How much of deps[d] each unit of its user needs; NULL: all of it. */
+static const uint32_t *needs(const struct ri_engine *engine, uint32_t d)
+{
+    return engine->program->need ? engine->program->need[d] : NULL;
+}
+
 void ri_engine_finish_step(struct ri_engine *engine, uint32_t step)
 {
     engine->state[step] = RI_STEP_DONE;
     engine->done++;
     for (uint32_t i = engine->first_user[step]; i < engine->first_user[step + 1]; i++)
-        engine->unmet[engine->users[i]]--;
+        if (!needs(engine, engine->user_dep[i]))
+            engine->unmet[engine->users[i]]--;
     ri_engine_finish_bindings(engine, step);
 }
 
-/* The first work step that is ready, in program order.  A COMPUTE that waits may be passed; a MERGE
- * that waits may not, so that accumulated chains are not delayed by a kernel. */
-static int64_t choose_work(struct ri_engine *engine)
+int ri_engine_is_ready(const struct ri_engine *engine, uint32_t step, uint32_t unit)
 {
-    while (engine->first_work < engine->work_count &&
-           engine->state[engine->works[engine->first_work]] == RI_STEP_DONE)
-        engine->first_work++;
-    for (uint32_t i = engine->first_work; i < engine->work_count; i++) {
-        uint32_t step = engine->works[i];
+    const struct ri_step *it = &engine->schedule->steps[step];
 
-        if (engine->state[step] != RI_STEP_WAITING)
-            continue;
-        if (engine->unmet[step] == 0)
-            return step;
-        if (engine->schedule->steps[step].op == RI_MERGE)
-            return -1;
-    }
-    return -1;
-}
+    if (engine->unmet[step] > 0)
+        return 0;
+    for (uint32_t d = it->first_dep; engine->program->need && d < it->first_dep + it->deps; d++) {
+        const uint32_t *need = needs(engine, d);
 
-/* Runs one piece, if a work step is ready. */
-static int work(struct ri_engine *engine, int *acted)
-{
-    const struct ri_program *program = engine->program;
-
-    if (engine->current < 0) {
-        engine->current = choose_work(engine);
-        engine->next_piece = 0;
-        if (engine->current < 0)
+        if (need && engine->ended[engine->schedule->deps[d]] < need[unit])
             return 0;
-        engine->state[engine->current] = RI_STEP_UNDER_WAY;
     }
-    if (engine->next_piece < program->pieces[engine->current]) {
-        int64_t start_ns;
-        int err = ri_engine_enter(engine, (uint32_t)engine->current);
-
-        if (err)
-            return err;
-        charge(engine, 0);
-        start_ns = engine->last_ns;
-        err = program->run(program->owner, (uint32_t)engine->current, engine->next_piece++);
-        charge(engine, 1);
-        ri_engine_leave(engine, (uint32_t)engine->current);
-        if (err)
-            return err;
-        if (program->transport->trace)
-            ri_engine_trace(engine, (uint32_t)engine->current, start_ns, engine->last_ns);
-    }
-    if (engine->next_piece >= program->pieces[engine->current]) {
-        ri_engine_finish_step(engine, (uint32_t)engine->current);
-        engine->current = -1;
-    }
-    *acted = 1;
-    return 0;
+    return 1;
 }
+
 
 /* ---- a run ---- */
 
 static void forget_run(struct ri_engine *engine)
 {
-    charge(engine, 0);
+    ri_engine_charge(engine, 0);
     engine->program = NULL;
     engine->posted = 0;
     engine->failed = 0;
@@ -253,15 +229,17 @@ int ri_engine_start(struct ri_engine *engine, const struct ri_program *program)
     if (engine->program)
         return ri_error(RONDO_ERR_BUSY, "a run of schedule %s is still under way", s->name);
     engine->program = program;
-    for (uint32_t i = 0; i < s->step_count; i++)
-        engine->unmet[i] = s->steps[i].deps;
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        engine->unmet[i] = engine->begun[i] = engine->ended[i] = 0;
+        for (uint32_t d = s->steps[i].first_dep; d < s->steps[i].first_dep + s->steps[i].deps; d++)
+            engine->unmet[i] += !needs(engine, d);
+    }
     memset(engine->state, RI_STEP_WAITING, s->step_count);
     for (uint32_t i = 0; i < program->first_xfer[s->step_count]; i++)
         program->xfers[i].state = RI_XFER_IDLE;
     ri_engine_start_bindings(engine);
     engine->first_transfer = engine->first_work = 0;
     engine->posted = engine->done = 0;
-    engine->current = -1;
     engine->last_ns = ri_now_ns();
     err = ri_engine_post(engine, &acted);
     return err ? fail(engine, err) : 0;
@@ -279,14 +257,14 @@ int ri_engine_progress(struct ri_engine *engine, int *idle)
     err = engine->program->transport->ops->progress(engine->program->transport);
     if (err < 0)
         return fail(engine, err);
-    charge(engine, 0);
+    ri_engine_charge(engine, 0);
     err = ri_engine_collect(engine, &acted);
     if (!err)
         ri_engine_look_at_readers(engine, &acted);
     if (!err)
         err = ri_engine_post(engine, &acted);
     if (!err)
-        err = work(engine, &acted);
+        err = ri_engine_work(engine, &acted);
     if (err)
         return fail(engine, err);
     if (engine->done == engine->schedule->step_count && engine->lent_count == 0) {

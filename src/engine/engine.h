@@ -8,25 +8,35 @@
 #include "transport/transport.h"
 
 /* A program: a schedule bound to memory.  The engine runs any program and knows no schedule, layout,
- * kernel or transport by name. */
+ * kernel or transport by name.  A step has units, done in order: a transfer its chunks, which are
+ * consecutive groups of its messages, any other step its pieces.  Units may arrive in any order, but are
+ * counted from the first on, so that what is done is a number. */
 struct ri_program {
     const struct ri_schedule *schedule;
     struct ri_transport *transport;
     /* Messages of transfer step s: xfers[first_xfer[s]] .. xfers[first_xfer[s + 1] - 1]. */
     struct ri_xfer *xfers;
     const uint32_t *first_xfer; /* [step_count + 1] */
+    /* Chunk c of transfer step s ends before xfers[chunk_end[first_chunk[s] + c]]; at least one a transfer,
+     * the last ends where the step's messages do.  NULL: each transfer is one chunk. */
+    const uint32_t *first_chunk; /* [step_count + 1] */
+    const uint32_t *chunk_end;
+    /* Refined dependencies.  need[d] NULL, d an index into schedule->deps: the whole step deps[d] is done
+     * before its user begins.  Else unit u of the user may begin when need[d][u] units of deps[d] are done.
+     * NULL: none is refined.  Those of what binds are not. */
+    const uint32_t *const *need; /* [dep_count] */
     /* Work of COMPUTE, COPY and MERGE step s: run(owner, s, piece) for piece 0 .. pieces[s]-1, in this
      * order; the engine moves messages in between.  0, or a negative status that ends the run. */
     const uint32_t *pieces; /* [step_count] */
     int (*run)(void *owner, uint32_t step, uint32_t piece);
     /* Each may be NULL.  start makes each message bind as its step does, and clears its reference.
      * prepare: called right before the messages of step s are posted, to say where they lie now, what they
-     * pass on, and (at both ends alike) whether they copy after all.  arrived: the messages of transfer
-     * step s are DONE, or one has FAILED and those before it are DONE: a bound slot learns its memory, and
-     * a failure may be given a better cause (negative), or wait for one that other steps are to bring
-     * (positive: it is asked again). */
+     * pass on, and (at both ends alike) whether they copy after all.  arrived: messages [first, end) of
+     * transfer step s, a chunk, are DONE, or one has FAILED and those before it are DONE: a bound slot
+     * learns its memory, and a failure may be given a better cause (negative), or wait for one that other
+     * steps are to bring (positive: it is asked again). */
     int (*prepare)(void *owner, uint32_t step);
-    int (*arrived)(void *owner, uint32_t step);
+    int (*arrived)(void *owner, uint32_t step, uint32_t first, uint32_t end);
     void *owner;
     uint32_t untold_kinds; /* bit k: bytes of messages of kind k are not the step's own, nor in the trace */
 };

@@ -13,7 +13,9 @@ struct ri_engine {
     const struct ri_program *program; /* NULL: no run is under way */
     uint32_t *first_user;             /* [step_count + 1] users[first_user[s]..]: steps that wait for s */
     uint32_t *users;                  /* [dep_count] */
-    uint32_t *unmet;                  /* [step_count] */
+    uint32_t *user_dep;               /* [dep_count] by user: the same edge in schedule->deps */
+    uint32_t *unmet;                  /* [step_count] steps that must be DONE before it begins */
+    uint32_t *begun, *ended;          /* [step_count] units: chunks posted; pieces run, chunks that have moved */
     uint8_t *state;                   /* [step_count] enum ri_step_state */
     int64_t *began_ns;                /* [step_count] when its messages were posted, for the trace */
     uint32_t *transfers;              /* [transfer_count] SEND and RECV steps by turn, then by program order */
@@ -31,8 +33,6 @@ struct ri_engine {
     uint8_t *lent;                    /* [step_count] a bound SEND that is DONE and still has readers */
     uint32_t lent_count;
     int failed;                       /* the run is over, but its readers have not been waited for */
-    int64_t current;                  /* the work step whose pieces are being run, or -1 */
-    uint32_t next_piece;
     int64_t last_ns;                  /* up to when the clocks are charged */
     struct ri_engine_stats stats;
 };
@@ -40,6 +40,15 @@ struct ri_engine {
 /* ---- engine.c ---- */
 
 void ri_engine_finish_step(struct ri_engine *engine, uint32_t step);
+/* May this unit of a step begin, as far as other steps go?  Asked of the next one only. */
+int ri_engine_is_ready(const struct ri_engine *engine, uint32_t step, uint32_t unit);
+/* Charges the time since the last call; computing: it was spent in a piece of work. */
+void ri_engine_charge(struct ri_engine *engine, int computing);
+
+/* ---- work.c ---- */
+
+/* Runs one piece, if one is ready. */
+int ri_engine_work(struct ri_engine *engine, int *acted);
 
 /* ---- transfers.c ---- */
 

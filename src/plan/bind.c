@@ -93,8 +93,8 @@ int ri_run_prepare(void *owner, uint32_t step)
     return 0;
 }
 
-/* A step without a stamp has failed, perhaps for the size of a message.  Earlier steps with this peer bring
- * the stamp that tells why, and they may still be under way.  1: not yet. */
+/* A chunk without a stamp has failed, perhaps for the size of a message.  Earlier chunks with this peer
+ * bring the stamp that tells why, and they may still be under way.  1: not yet. */
 static int find_cause(const struct ri_run *run, int peer)
 {
     for (int i = 0; i < 2; i++) {
@@ -106,13 +106,13 @@ static int find_cause(const struct ri_run *run, int peer)
     return 1;
 }
 
-int ri_run_arrived(void *owner, uint32_t step)
+int ri_run_arrived(void *owner, uint32_t step, uint32_t first, uint32_t end)
 {
     struct ri_run *run = owner;
     const struct ri_pass *pass = run->pass;
     int err = 0;
 
-    for (uint32_t m = pass->first_message[step]; !err && m < pass->first_message[step + 1]; m++) {
+    for (uint32_t m = first; !err && m < end; m++) {
         const struct ri_xfer *xfer = &run->xfers[m];
 
         if (pass->messages[m].tensor != RI_STAMP || xfer->state != RI_XFER_DONE)
@@ -120,10 +120,10 @@ int ri_run_arrived(void *owner, uint32_t step)
         if (!xfer->send)
             err = ri_stamp_check(pass, (const struct ri_stamp *)(const void *)xfer->base, xfer->peer);
     }
-    for (uint32_t m = pass->first_message[step]; !err && m < pass->first_message[step + 1]; m++)
+    for (uint32_t m = first; !err && m < end; m++)
         if (run->xfers[m].state == RI_XFER_FAILED)
             return pass->messages[m].tensor == RI_STAMP ? 0 : find_cause(run, run->xfers[m].peer);
     if (!err)
-        ri_in_place_arrived(run, step);
+        ri_in_place_arrived(run, step, first, end);
     return err;
 }

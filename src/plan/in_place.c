@@ -49,11 +49,11 @@ void ri_in_place_prepare(struct ri_run *run, uint32_t step)
     }
 }
 
-void ri_in_place_arrived(struct ri_run *run, uint32_t step)
+void ri_in_place_arrived(struct ri_run *run, uint32_t step, uint32_t first, uint32_t end)
 {
     const struct ri_pass *pass = run->pass;
 
-    for (uint32_t m = pass->first_message[step]; m < pass->first_message[step + 1]; m++) {
+    for (uint32_t m = first; m < end; m++) {
         const struct ri_xfer *xfer = &run->xfers[m];
         int32_t slot;
 

@@ -243,14 +243,14 @@ void ri_run_place_message(struct ri_run *run, uint32_t step, uint32_t m);
 /* in_place.c.  Before a run; before a transfer is posted; after its messages. */
 void ri_in_place_start(struct ri_run *run);
 void ri_in_place_prepare(struct ri_run *run, uint32_t step);
-void ri_in_place_arrived(struct ri_run *run, uint32_t step);
+void ri_in_place_arrived(struct ri_run *run, uint32_t step, uint32_t first, uint32_t end);
 
 /* bind.c.  What the engine calls before a transfer, and after it, or after a failed one; owner is the run. */
 int ri_run_prepare(void *owner, uint32_t step);
 struct ri_stamp ri_stamp_of(const struct ri_pass *pass);
 /* RONDO_ERR_MISMATCH when the peer bound something else. */
 int ri_stamp_check(const struct ri_pass *pass, const struct ri_stamp *theirs, int peer);
-int ri_run_arrived(void *owner, uint32_t step);
+int ri_run_arrived(void *owner, uint32_t step, uint32_t first, uint32_t end);
 
 /* work.c: what the engine calls for a step that works; owner is the run. */
 int ri_run_work(void *owner, uint32_t step, uint32_t piece);

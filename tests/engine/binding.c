@@ -104,13 +104,13 @@ static int prepare(void *owner, uint32_t index)
     return 0;
 }
 
-static int arrived(void *owner, uint32_t index)
+static int arrived(void *owner, uint32_t index, uint32_t first, uint32_t end)
 {
     struct rank *r = owner;
     int32_t slot = ri_step_moved(step_of(r, index))->slot;
     const struct ri_xfer *xfer = &r->xfers[index];
 
-    if (r->fail_arrived)
+    if (r->fail_arrived || first != index || end != index + 1)
         return ri_error(RONDO_ERR_MISMATCH, "not what was meant");
     if (xfer->state == RI_XFER_DONE && xfer->bind) {
         r->where[slot] = (int64_t *)(void *)xfer->base;

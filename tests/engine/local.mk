@@ -11,6 +11,11 @@ tests_engine_binding_SOURCES = tests/engine/binding.c
 tests_engine_binding_CFLAGS = $(test_cflags)
 tests_engine_binding_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/engine/chunks
+tests_engine_chunks_SOURCES = tests/engine/chunks.c
+tests_engine_chunks_CFLAGS = $(test_cflags)
+tests_engine_chunks_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/engine/trace
 tests_engine_trace_SOURCES = tests/engine/trace.c tests/ranks.c tests/ranks.h
 tests_engine_trace_CFLAGS = $(test_cflags)
