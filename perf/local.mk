@@ -16,3 +16,9 @@ bin_PROGRAMS += perf/rondo_ring
 perf_rondo_ring_SOURCES = perf/rondo_ring.c perf/ring_run.c perf/ring_run.h perf/ring_block.c \
 	perf/ring_block.h
 perf_rondo_ring_LDADD = perf/libperf.la librondo.la
+
+# It measures the transport itself, and so has the core's internal calls.
+bin_PROGRAMS += perf/rondo_latency
+perf_rondo_latency_SOURCES = perf/rondo_latency.c perf/hand.c perf/hand.h perf/link.c perf/link.h \
+	perf/futex.c perf/futex.h perf/pattern.c perf/pattern.h
+perf_rondo_latency_LDADD = perf/libperf.la librondo_core.la

@@ -14,6 +14,24 @@ double perf_now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
+double perf_pause(double us)
+{
+    double begin = perf_now_us(), now = begin;
+
+    while (now - begin < us)
+        now = perf_now_us();
+    return now - begin;
+}
+
+void *perf_touched(size_t bytes)
+{
+    void *memory = malloc(bytes ? bytes : 1);
+
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
 rondo_status_t perf_wait(rondo_status_t started, rondo_request_t *request)
 {
     return started ? started : rondo_wait(request, -1);

@@ -10,6 +10,12 @@
 
 double perf_now_us(void); /* monotonic */
 
+/* Busy for so long.  Returns how long it really was. */
+double perf_pause(double us);
+
+/* malloc, with its pages there.  NULL: none. */
+void *perf_touched(size_t bytes);
+
 /* Ends the request of a call that returned `started`. */
 rondo_status_t perf_wait(rondo_status_t started, rondo_request_t *request);
 rondo_status_t perf_barrier(rondo_comm_t comm);

@@ -27,4 +27,7 @@ void perf_peer_barrier(void);
  * swaps them, as blocks go round a ring. */
 void perf_peer_hops(char *buffers[2], size_t bytes, int hops);
 
+/* A block goes round the ring of ranks, from rank 0 to rank 0, so many times. */
+void perf_peer_token(char *out, char *in, size_t bytes, int rounds);
+
 #endif

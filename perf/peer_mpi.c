@@ -62,3 +62,20 @@ void perf_peer_hops(char *buffers[2], size_t bytes, int hops)
                      (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
 }
+
+void perf_peer_token(char *out, char *in, size_t bytes, int rounds)
+{
+    int rank, size, next, previous;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    next = (rank + 1) % size;
+    previous = (rank + size - 1) % size;
+    for (int i = 0; i < rounds; i++) {
+        if (rank == 0)
+            MPI_Send(out, (int)bytes, MPI_BYTE, next, 0, MPI_COMM_WORLD);
+        MPI_Recv(in, (int)bytes, MPI_BYTE, previous, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank > 0)
+            MPI_Send(out, (int)bytes, MPI_BYTE, next, 0, MPI_COMM_WORLD);
+    }
+}

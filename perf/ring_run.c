@@ -32,15 +32,6 @@ void ring_run_release(struct ring_run *run)
 }
 
 /* Pages are touched here, so that no timed rotation meets a fresh one. */
-static void *touched(size_t bytes)
-{
-    void *memory = malloc(bytes ? bytes : 1);
-
-    if (memory)
-        memset(memory, 0, bytes);
-    return memory;
-}
-
 static rondo_status_t allocate(struct ring_run *run)
 {
     const struct ring_shape *shape = &run->check.shape;
@@ -49,18 +40,18 @@ static rondo_status_t allocate(struct ring_run *run)
     size_t v_bytes = tokens * (size_t)shape->v_dim * sizeof(float);
     int ok;
 
-    run->q = touched(qk_bytes);
-    run->k = touched(qk_bytes);
-    run->v = touched(v_bytes);
-    run->o = touched(v_bytes);
-    run->tensors.lse = touched(tokens * sizeof(float));
-    run->rotation_us = touched(repetitions * (size_t)run->iterations * sizeof(double));
-    run->ours_us = touched(repetitions * sizeof(double));
-    run->peer_us = touched(repetitions * sizeof(double));
+    run->q = perf_touched(qk_bytes);
+    run->k = perf_touched(qk_bytes);
+    run->v = perf_touched(v_bytes);
+    run->o = perf_touched(v_bytes);
+    run->tensors.lse = perf_touched(tokens * sizeof(float));
+    run->rotation_us = perf_touched(repetitions * (size_t)run->iterations * sizeof(double));
+    run->ours_us = perf_touched(repetitions * sizeof(double));
+    run->peer_us = perf_touched(repetitions * sizeof(double));
     ok = run->q && run->k && run->v && run->o && run->tensors.lse && run->rotation_us &&
          run->ours_us && run->peer_us;
     for (int i = 0; i < 2 && run->options->peer; i++) {
-        run->peer[i] = touched(run->bytes);
+        run->peer[i] = perf_touched(run->bytes);
         ok = ok && run->peer[i];
     }
     run->tensors.q = run->q;

@@ -12,6 +12,8 @@ dist_check_SCRIPTS += tests/api/rondo_plan.sh
 dist_check_SCRIPTS += tests/api/plan_examples.sh
 dist_check_SCRIPTS += tests/api/readme_runs.sh
 dist_check_SCRIPTS += tests/api/rondo_ring.sh
+dist_check_SCRIPTS += tests/api/rondo_latency.sh
+EXTRA_DIST += tests/api/perf.sh
 
 if HAVE_CMOCKA
 api_shard = tests/api/shard.c tests/api/shard.h tests/e2e/oracle.c tests/e2e/oracle.h \

@@ -21,7 +21,7 @@ src/api | api/ base/ comm/ device/ engine/ kernels/ layout/ plan/ schedule/ tran
 kernels | base/ kernels/ | status types kernel
 tools | base/ plan/cost.h plan/choose.h schedule/ tools/ build-config.h | *
 examples | examples/ build-config.h | *
-perf | perf/ build-config.h | *
+perf | base/ comm/comm.h perf/ transport/transport.h build-config.h | *
 tests | * | *
 END
 
@@ -39,7 +39,7 @@ END
 # What C11, POSIX and Linux give everyone.
 cat > "$work/system" <<'END'
 arpa/inet.h assert.h complex.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h ftw.h getopt.h ifaddrs.h
-immintrin.h inttypes.h libgen.h limits.h locale.h math.h net/if.h netdb.h netinet/in.h
+immintrin.h inttypes.h libgen.h limits.h linux/futex.h locale.h math.h net/if.h netdb.h netinet/in.h
 netinet/tcp.h poll.h pthread.h sched.h semaphore.h setjmp.h signal.h stdalign.h stdarg.h
 stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h sys/epoll.h
 sys/eventfd.h sys/file.h sys/ioctl.h sys/mman.h sys/prctl.h sys/random.h sys/resource.h
