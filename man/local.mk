@@ -31,6 +31,8 @@ dist_man_MANS += \
 	man/man3/rondo_layout_targets.3 \
 	man/man3/rondo_layout_tokens.3 \
 	man/man3/rondo_layout_unshard.3 \
+	man/man3/rondo_mem_alloc.3 \
+	man/man3/rondo_mem_free.3 \
 	man/man3/rondo_plan_bind.3 \
 	man/man3/rondo_plan_describe.3 \
 	man/man3/rondo_plan_destroy.3 \

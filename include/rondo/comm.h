@@ -31,7 +31,7 @@ typedef struct rondo_unique_id {
  * environment (RONDO_*), then from the default.  Strings are borrowed for the call only. */
 typedef struct rondo_config {
     size_t struct_bytes;
-    const char *transport;  /* "auto", "self" or "ucx"; NULL: RONDO_TRANSPORT */
+    const char *transport;  /* "auto", "self", "shm", "ucx", "shm+ucx"; NULL: RONDO_TRANSPORT */
     const char *host_id;    /* ranks with equal text share a host; NULL: RONDO_HOST_ID, then the machine's */
     int timeout_ms;         /* deadline of every wait; 0: RONDO_TIMEOUT */
     int connect_timeout_ms; /* deadline of creation; 0: RONDO_CONNECT_TIMEOUT */
@@ -87,6 +87,16 @@ rondo_status_t rondo_comm_query(rondo_comm_t comm, rondo_comm_info_t *info);
 /* Moves what can be moved, and runs pieces of kernels that are ready, without waiting.  For callers that
  * compute between start and wait. */
 rondo_status_t rondo_comm_progress(rondo_comm_t comm);
+
+/* Memory of this rank for tensors that plans on comm take: where the transport can, the other ranks of the
+ * host read it in place, and nothing is copied; other memory is copied once.  Zeroed, aligned to pages;
+ * 0 bytes are allowed.  It may be used like any memory, also with other communicators, and lives until
+ * rondo_mem_free or the end of comm.  Local.  RONDO_ERR_MEMORY; *memory is untouched on failure. */
+rondo_status_t rondo_mem_alloc(rondo_comm_t comm, size_t bytes, void **memory);
+
+/* Gives back what rondo_mem_alloc gave on the same communicator; no request that uses it is under way.
+ * Local, also after comm has failed.  memory may be NULL. */
+rondo_status_t rondo_mem_free(rondo_comm_t comm, void *memory);
 
 /* Tells the other ranks that this one gives up: their waits end with RONDO_ERR_PEER.  Local, does
  * not wait.  Destroy the communicator afterwards. */

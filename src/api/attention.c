@@ -29,7 +29,7 @@ static struct ri_plan_params params_of(rondo_comm_t comm, const struct rondo_lay
 static int prepare_pool(rondo_comm_t comm)
 {
     comm->release_pool = ri_pool_destroy;
-    return comm->pool ? 0 : ri_pool_create(&comm->pool);
+    return comm->pool ? 0 : ri_pool_create(comm->transport, &comm->pool);
 }
 
 /* The comm is entered. */

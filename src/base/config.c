@@ -116,7 +116,7 @@ static const struct variable variables[] = {
     {"RONDO_TRACE", KIND_STRING, "", NULL, NULL, FIELD(trace),
      "writes what happened to this file (%r: rank), in the trace format of Chrome; empty: no trace"},
     {"RONDO_TRANSPORT", KIND_STRING, "auto", NULL, NULL, FIELD(transport),
-     "auto, self or ucx: what moves the bytes"},
+     "auto, self, shm, ucx or shm+ucx (shm inside hosts): what moves the bytes"},
     {"RONDO_UCX_*", KIND_ELSEWHERE, "", NULL, NULL, 0,
      "settings of Rondo's private UCX: RONDO_UCX_TLS is to Rondo what UCX_TLS is to others"},
     {"RONDO_VERIFY", KIND_INTEGER, "0", "0", "1", FIELD(verify),

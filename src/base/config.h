@@ -8,7 +8,7 @@
 /* Every setting that RONDO_* variables can give, from the one table in config.c (name, type, default,
  * help).  Strings are owned by the struct. */
 struct ri_config {
-    char *transport;            /* RONDO_TRANSPORT: auto, self, ucx */
+    char *transport;            /* RONDO_TRANSPORT: auto, self, shm, ucx, shm+ucx */
     char *host_id;              /* RONDO_HOST_ID: "" = the machine's own */
     char *trace;                /* RONDO_TRACE: file of what happened, %r the rank; "" = none */
     char *interface;            /* RONDO_INTERFACE: network interface of the bootstrap; "" = any */

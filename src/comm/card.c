@@ -10,24 +10,6 @@
 #include "comm/comm.h"
 #include "comm/unique_id.h"
 
-int ri_card_choose_transport(int size, const struct ri_config *config, const struct ri_transport_ops **ops)
-{
-    const char *name = config->transport;
-    int is_auto = !*name || strcmp(name, "auto") == 0;
-
-    if (is_auto)
-        name = size == 1 ? "self" : "ucx";
-    *ops = ri_transport_find(name);
-    if (*ops)
-        return 0;
-    if (is_auto)
-        return ri_error(RONDO_ERR_UNSUPPORTED, "no transport between processes is built in (there is: %s); build "
-                        "with UCX (configure --with-ucx), or for ranks that are threads of one process set "
-                        "RONDO_TRANSPORT=self", ri_transport_names());
-    return ri_error(RONDO_ERR_UNSUPPORTED, "RONDO_TRANSPORT='%.32s' is not built in; there is: auto, %s", name,
-                    ri_transport_names());
-}
-
 static void namespace_text(const char *path, char *text, size_t bytes)
 {
     ssize_t n = readlink(path, text, bytes - 1);
@@ -61,12 +43,12 @@ static void process_hash(uint8_t hash[16])
     ri_hash16(text, strlen(text), hash);
 }
 
-void ri_card_fill(struct ri_card *card, const struct ri_config *config, const struct ri_transport_ops *ops,
-                  int status)
+void ri_card_fill(struct ri_card *card, const struct ri_config *config, int status)
 {
     memset(card, 0, sizeof(*card));
     snprintf(card->version, sizeof(card->version), "%s", rondo_version());
-    snprintf(card->transport, sizeof(card->transport), "%s", ops ? ops->name : "");
+    snprintf(card->transport, sizeof(card->transport), "%s",
+             config->transport && *config->transport ? config->transport : "auto");
     snprintf(card->refusal, sizeof(card->refusal), "%s", status < 0 ? rondo_last_error() : "");
     card->status = status;
     host_hash(config, card->host);

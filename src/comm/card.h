@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include "base/config.h"
-#include "transport/transport.h"
 
 struct rondo_comm;
 
@@ -19,12 +18,8 @@ struct ri_card {
     uint8_t process[16]; /* hash of the process's, whatever its host is called */
 };
 
-/* "auto" is "self" for one rank, else "ucx".  RONDO_ERR_UNSUPPORTED: it is not built in. */
-int ri_card_choose_transport(int size, const struct ri_config *config, const struct ri_transport_ops **ops);
-
 /* status: what the checks of this rank said; negative: their text goes along. */
-void ri_card_fill(struct ri_card *card, const struct ri_config *config, const struct ri_transport_ops *ops,
-                  int status);
+void ri_card_fill(struct ri_card *card, const struct ri_config *config, int status);
 
 /* cards: [size].  Equal versions and transports, nobody refuses, "self" in one process only.  All
  * ranks find the same fault; a rank that refuses itself returns its own status and text. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,10 +17,9 @@
 #include "comm/bootstrap.h"
 #include "comm/card.h"
 #include "comm/env.h"
+#include "comm/open.h"
 #include "comm/settings.h"
 #include "comm/unique_id.h"
-
-#define LAST_WORD_NS 2000000000
 
 /* How the ranks of a communicator to be find each other. */
 struct start {
@@ -49,111 +47,30 @@ static int join(struct rondo_comm *comm, const struct start *start)
     return ri_bootstrap_create(&params, &comm->bootstrap);
 }
 
-static int gather(struct rondo_comm *comm, const void *mine, size_t bytes, void *all, int64_t deadline_ns)
-{
-    if (comm->size > 1)
-        return ri_bootstrap_allgather(comm->bootstrap, mine, bytes, all, deadline_ns);
-    memcpy(all, mine, bytes);
-    return 0;
-}
-
-/* ---- the transport ---- */
-
-/* sizes: [size], of every rank's address; all: [size][longest] */
-static int connect_peers(struct rondo_comm *comm, const uint64_t *sizes, const char *all, size_t longest,
-                         int64_t deadline_ns)
-{
-    const void **addresses = calloc((size_t)comm->size, sizeof(*addresses));
-    size_t *bytes = calloc((size_t)comm->size, sizeof(*bytes));
-    int err;
-
-    if (!addresses || !bytes) {
-        err = ri_error(RONDO_ERR_MEMORY, "no memory for %d addresses", comm->size);
-    } else {
-        for (int r = 0; r < comm->size; r++) {
-            addresses[r] = all + (size_t)r * longest;
-            bytes[r] = (size_t)sizes[r];
-        }
-        err = comm->transport->ops->connect(comm->transport, addresses, bytes, deadline_ns);
-    }
-    free(addresses);
-    free(bytes);
-    /* One may have used up the time: all still hear why. */
-    if (deadline_ns < ri_now_ns() + LAST_WORD_NS)
-        deadline_ns = ri_now_ns() + LAST_WORD_NS;
-    return ri_agree_until(comm, "connecting", NULL, 0, err, deadline_ns);
-}
-
-static int exchange_addresses(struct rondo_comm *comm, const void *address, size_t address_bytes,
-                              int64_t deadline_ns)
-{
-    uint64_t *sizes = calloc((size_t)comm->size, sizeof(*sizes));
-    uint64_t mine = address_bytes, longest = 1;
-    char *padded = NULL, *all = NULL;
-    int err = sizes ? gather(comm, &mine, sizeof(mine), sizes, deadline_ns) : 0;
-
-    for (int r = 0; r < comm->size && sizes && !err; r++)
-        longest = sizes[r] > longest ? sizes[r] : longest;
-    if (sizes && !err) {
-        padded = calloc(1, (size_t)longest);
-        all = calloc((size_t)comm->size, (size_t)longest);
-    }
-    if (padded && all) {
-        memcpy(padded, address, address_bytes);
-        err = gather(comm, padded, (size_t)longest, all, deadline_ns);
-        if (!err)
-            err = connect_peers(comm, sizes, all, (size_t)longest, deadline_ns);
-    } else if (!err) {
-        err = ri_error(RONDO_ERR_MEMORY, "no memory for %d addresses", comm->size);
-    }
-    free(padded);
-    free(all);
-    free(sizes);
-    return err;
-}
-
-static int open_transport(struct rondo_comm *comm, const struct ri_transport_ops *ops, int64_t deadline_ns)
-{
-    struct ri_transport_params params = { .rank = comm->rank, .ranks = comm->size, .token = comm->token,
-                                          .host = comm->host, .config = &comm->config };
-    const void *address = NULL;
-    size_t address_bytes = 0;
-    int err = ops->open(&params, &comm->transport, &address, &address_bytes);
-
-    if (!err)
-        comm->transport->trace = comm->trace;
-    err = ri_agree_until(comm, "opening the transport", NULL, 0, err, deadline_ns);
-    return err ? err : exchange_addresses(comm, address, address_bytes, deadline_ns);
-}
-
 /* ---- making ---- */
 
 /* settings_status: what ri_settings said, so that all ranks hear of it. */
 static int assemble(struct rondo_comm *comm, const struct start *start, int settings_status)
 {
     struct ri_card mine, *all;
-    const struct ri_transport_ops *ops = NULL;
     int err;
 
     if (!settings_status)
-        settings_status = ri_card_choose_transport(comm->size, &comm->config, &ops);
-    ri_card_fill(&mine, &comm->config, ops, settings_status);
+        settings_status = ri_transport_is_known(&comm->config);
+    ri_card_fill(&mine, &comm->config, settings_status);
     err = join(comm, start);
     if (err)
         return err;
     all = calloc((size_t)comm->size, sizeof(*all));
     comm->host = calloc((size_t)comm->size, sizeof(*comm->host));
-    err = all && comm->host ? gather(comm, &mine, sizeof(mine), all, start->deadline_ns)
+    err = all && comm->host ? ri_comm_gather(comm, &mine, sizeof(mine), all, start->deadline_ns)
                             : ri_error(RONDO_ERR_MEMORY, "no memory for %d ranks", comm->size);
     if (!err)
         err = ri_card_compare(all, comm->rank, comm->size);
     if (!err)
         ri_card_number_hosts(comm, all);
     free(all);
-    if (err)
-        return err;
-    assert(ops); /* a rank that failed agrees with nobody */
-    return open_transport(comm, ops, start->deadline_ns);
+    return err ? err : ri_comm_open_transport(comm, start->deadline_ns);
 }
 
 /* Settings, trace and family: its own, or those of parent. */
@@ -346,6 +263,8 @@ void ri_comm_discard(struct rondo_comm *comm)
             comm->release_collectives(comm->collectives);
         if (comm->pool)
             comm->release_pool(comm->pool);
+        if (comm->memory)
+            comm->release_memory(comm);
         ri_family_remove(comm->family, comm);
         ri_comm_leave(comm, 0);
     }

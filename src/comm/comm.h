@@ -14,6 +14,7 @@
 
 struct ri_bootstrap;
 struct ri_collectives;
+struct ri_memory;
 struct ri_pool;
 
 /* Who we are.  What changes is read and written with the family's lock held; next_plan within a talk. */
@@ -30,6 +31,8 @@ struct rondo_comm {
     void (*release_collectives)(struct ri_collectives *collectives); /* destroy calls it first */
     struct ri_pool *pool;              /* of plans' memory, made with the first plan */
     void (*release_pool)(struct ri_pool *pool); /* destroy calls it, after the collectives' */
+    struct ri_memory *memory;          /* api/memory.c's: what rondo_mem_alloc gave */
+    void (*release_memory)(struct rondo_comm *comm); /* destroy calls it last, when memory is not NULL */
     struct ri_family *family;          /* with whom we are moved */
     struct rondo_comm *sibling;        /* the next of the family */
     struct rondo_request *active;      /* api/request.c's: requests under way */

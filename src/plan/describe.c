@@ -2,6 +2,7 @@
 /* A plan in words. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/plan.h"
 
@@ -73,6 +74,58 @@ static void print_pass(FILE *out, const struct ri_pass *pass)
     print_slots(out, pass);
 }
 
+static const char *way_to(const struct ri_place *place, int peer)
+{
+    const struct ri_transport_ops *ops = place->transport->ops;
+
+    return ops->way ? ops->way(place->transport, peer) : ops->name;
+}
+
+/* Is peer reached as a rank before it is? */
+static int is_told(const struct ri_place *place, int peer)
+{
+    for (int r = 0; r < peer; r++)
+        if (r != place->rank && strcmp(way_to(place, r), way_to(place, peer)) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_alike(const struct ri_place *place, int r, int peer)
+{
+    return r < place->ranks && r != place->rank && strcmp(way_to(place, r), way_to(place, peer)) == 0;
+}
+
+/* "1, 4-7" */
+static void print_ranks(FILE *out, const struct ri_place *place, int peer)
+{
+    const char *comma = "";
+
+    for (int first = peer, last; first < place->ranks; first = last + 1) {
+        last = first;
+        if (!is_alike(place, first, peer))
+            continue;
+        while (is_alike(place, last + 1, peer))
+            last++;
+        fprintf(out, "%s %d", comma, first);
+        if (last > first)
+            fprintf(out, "-%d", last);
+        comma = ",";
+    }
+}
+
+/* How this rank reaches the others. */
+static void print_ways(FILE *out, const struct ri_place *place)
+{
+    fprintf(out, "transport: %s\n", place->transport->ops->name);
+    for (int r = 0; r < place->ranks; r++) {
+        if (r == place->rank || is_told(place, r))
+            continue;
+        fprintf(out, "  rank %d to", place->rank);
+        print_ranks(out, place, r);
+        fprintf(out, ": %s\n", way_to(place, r));
+    }
+}
+
 static void print_head(FILE *out, const struct ri_plan *plan)
 {
     const rondo_attention_desc_t *d = &plan->desc;
@@ -93,8 +146,8 @@ static void print_head(FILE *out, const struct ri_plan *plan)
             "scale %g\n",
             d->mask == RONDO_MASK_CAUSAL ? "causal" : "full", (long long)d->batch, d->q_heads,
             d->kv_heads, d->qk_dim, d->v_dim, (double)d->scale);
-    fprintf(out, "kernel: %s\ntransport: %s\n", plan->kernel.name,
-            plan->place.transport->ops->name);
+    fprintf(out, "kernel: %s\n", plan->kernel.name);
+    print_ways(out, &plan->place);
 }
 
 char *ri_plan_text(const struct ri_plan *plan)

@@ -6,21 +6,50 @@
 
 #include "base/status.h"
 #include "device/device.h"
+#include "transport/transport.h"
 
-int ri_pool_create(struct ri_pool **pool)
+int ri_blocks_alloc(struct ri_transport *transport, size_t bytes, void **memory)
+{
+    int err = 0;
+
+    if (transport->ops->alloc)
+        err = transport->ops->alloc(transport, bytes, memory);
+    else
+        *memory = ri_device_host.alloc(bytes);
+    if (!err && !*memory)
+        err = ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of blocks", bytes);
+    if (!err && transport->ops->map)
+        transport->ops->map(transport, *memory, bytes);
+    return err;
+}
+
+void ri_blocks_release(struct ri_transport *transport, void *memory)
+{
+    if (!memory)
+        return;
+    if (transport->ops->unmap)
+        transport->ops->unmap(transport, memory);
+    if (transport->ops->alloc)
+        transport->ops->free(transport, memory);
+    else
+        ri_device_host.release(memory);
+}
+
+int ri_pool_create(struct ri_transport *transport, struct ri_pool **pool)
 {
     struct ri_pool *made = calloc(1, sizeof(*made));
 
     if (!made)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a pool");
+    made->transport = transport;
     *pool = made;
     return 0;
 }
 
-static void destroy_arena(struct ri_arena *arena)
+static void destroy_arena(struct ri_pool *pool, struct ri_arena *arena)
 {
-    ri_device_host.release(arena->memory);
-    ri_device_host.release(arena->larger);
+    ri_blocks_release(pool->transport, arena->memory);
+    ri_blocks_release(pool->transport, arena->larger);
     free(arena);
 }
 
@@ -32,7 +61,7 @@ void ri_pool_destroy(struct ri_pool *pool)
         struct ri_arena *arena = pool->arenas;
 
         pool->arenas = arena->next;
-        destroy_arena(arena);
+        destroy_arena(pool, arena);
     }
     for (int i = 0; i < RI_SCRATCH_USES; i++)
         ri_device_host.release(pool->scratch[i].memory);
@@ -42,37 +71,38 @@ void ri_pool_destroy(struct ri_pool *pool)
 /* ---- growing ---- */
 
 /* The larger memory takes over, unless a start still works in the smaller one. */
-static void settle(struct ri_arena *arena)
+static void settle(struct ri_pool *pool, struct ri_arena *arena)
 {
     if (arena->taken || !arena->larger)
         return;
-    ri_device_host.release(arena->memory);
+    ri_blocks_release(pool->transport, arena->memory);
     arena->memory = arena->larger;
     arena->bytes = arena->larger_bytes;
     arena->larger = NULL;
     arena->larger_bytes = 0;
 }
 
-static int enlarge(struct ri_arena *arena, size_t bytes)
+static int enlarge(struct ri_pool *pool, struct ri_arena *arena, size_t bytes)
 {
-    char *memory;
+    void *memory;
+    int err;
 
     if (arena->bytes >= bytes || arena->larger_bytes >= bytes)
         return 0;
-    memory = ri_device_host.alloc(bytes);
-    if (!memory)
-        return ri_error(RONDO_ERR_MEMORY, "out of memory for %zu bytes of blocks in flight", bytes);
-    ri_device_host.release(arena->larger);
+    err = ri_blocks_alloc(pool->transport, bytes, &memory);
+    if (err)
+        return err;
+    ri_blocks_release(pool->transport, arena->larger);
     arena->larger = memory;
     arena->larger_bytes = bytes;
-    settle(arena);
+    settle(pool, arena);
     return 0;
 }
 
 static int add_arena(struct ri_pool *pool, size_t bytes)
 {
     struct ri_arena *arena = calloc(1, sizeof(*arena));
-    int err = arena ? enlarge(arena, bytes)
+    int err = arena ? enlarge(pool, arena, bytes)
                     : ri_error(RONDO_ERR_MEMORY, "out of memory for an arena");
 
     if (err) {
@@ -107,7 +137,7 @@ int ri_pool_reserve(struct ri_pool *pool, const struct ri_need *need)
     for (int i = 0; !err && i < RI_SCRATCH_USES; i++)
         err = enlarge_scratch(&pool->scratch[i], need->scratch_bytes[i]);
     for (struct ri_arena *arena = pool->arenas; !err && arena; arena = arena->next)
-        err = enlarge(arena, bytes);
+        err = enlarge(pool, arena, bytes);
     while (!err && pool->arena_count < need->arenas)
         err = add_arena(pool, bytes);
     if (!err)
@@ -150,7 +180,7 @@ void ri_pool_give(struct ri_pool *pool, struct ri_arena *arena)
 {
     arena->taken = 0;
     pool->taken--;
-    settle(arena);
+    settle(pool, arena);
 }
 
 /* ---- what it holds ---- */

@@ -5,6 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ri_transport;
+
+/* Memory for blocks that travel, zeroed: of the transport's own kind where it has one, which other ranks can
+ * read in place, else of the process; registered with the transport.  RONDO_ERR_MEMORY.  0 bytes is
+ * something.  release accepts NULL; the transport is the one of alloc, which still lives. */
+int ri_blocks_alloc(struct ri_transport *transport, size_t bytes, void **memory);
+void ri_blocks_release(struct ri_transport *transport, void *memory);
+
 /* The memory that all plans of one communicator share.  A start under way holds one arena, from its start
  * until its request is taken; scratch is only used inside one call of a kernel, and kernels of one
  * communicator run one at a time.  It grows when a plan is made and keeps what it has until the
@@ -35,6 +43,7 @@ struct ri_scratch {
 };
 
 struct ri_pool {
+    struct ri_transport *transport; /* whose memory arenas are; outlives the pool */
     struct ri_arena *arenas; /* each has arena_bytes at least, or will when it is given back */
     int arena_count, taken;
     int max_in_flight;       /* of the plan that allows most; arenas may be more */
@@ -42,7 +51,7 @@ struct ri_pool {
     struct ri_scratch scratch[RI_SCRATCH_USES];
 };
 
-int ri_pool_create(struct ri_pool **pool);
+int ri_pool_create(struct ri_transport *transport, struct ri_pool **pool);
 void ri_pool_destroy(struct ri_pool *pool);
 
 /* Grows to what a plan needs.  After RONDO_ERR_MEMORY all that fitted before still does. */

@@ -4,6 +4,7 @@ librondo_core_la_SOURCES += src/transport/self.c src/transport/self_world.c src/
 librondo_core_la_SOURCES += src/transport/self_message.c
 librondo_core_la_SOURCES += src/transport/self_model.c src/transport/self_model.h
 if HAVE_UCX
+librondo_core_la_SOURCES += src/transport/route.c
 librondo_core_la_SOURCES += src/transport/ucx.c src/transport/ucx_connect.c \
 	src/transport/ucx_message.c src/transport/ucx_private.h
 endif

@@ -10,6 +10,7 @@ static const struct ri_transport_ops *const transports[] = {
     &ri_transport_self,
 #ifdef HAVE_UCX
     &ri_transport_ucx,
+    &ri_transport_route,
 #endif
 };
 

@@ -150,6 +150,7 @@ struct ri_transport_ops {
 
 extern const struct ri_transport_ops ri_transport_self; /* all ranks in one process */
 extern const struct ri_transport_ops ri_transport_ucx;  /* HAVE_UCX only */
+extern const struct ri_transport_ops ri_transport_route; /* HAVE_UCX only: shm inside a host, ucx between */
 
 /* transport.c: the table of what is built in.  NULL when there is none of that name. */
 const struct ri_transport_ops *ri_transport_find(const char *name);

@@ -68,6 +68,11 @@ tests_api_test_inflight_CFLAGS = $(test_cflags)
 tests_api_test_inflight_LDFLAGS = -Wl,--wrap=aligned_alloc
 tests_api_test_inflight_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_mem_alloc
+tests_api_test_mem_alloc_SOURCES = tests/api/test_mem_alloc.c $(api_shard)
+tests_api_test_mem_alloc_CFLAGS = $(test_cflags)
+tests_api_test_mem_alloc_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_memory
 tests_api_test_memory_SOURCES = tests/api/test_memory.c tests/api/allocations.c tests/api/allocations.h \
 	$(api_shard)

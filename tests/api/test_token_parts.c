@@ -131,7 +131,7 @@ static int body(int rank, int ranks, void *arg)
     int bad;
 
     shard_init(&s, layout, rank, &t->problem);
-    bad = expect(!ri_pool_create(&pool), "pool: %s", rondo_last_error()) ||
+    bad = expect(!ri_pool_create(comm->transport, &pool), "pool: %s", rondo_last_error()) ||
           run_shard(t, comm, layout, pool, &s);
     ri_pool_destroy(pool);
     shard_release(&s);

@@ -57,7 +57,7 @@ job "two communicators, started in crossed order" 0 4 "$probe" crossed
 
 job "transports that differ are named by all" 0 3 sh -c \
     'test $RONDO_RANK = 1 && export RONDO_TRANSPORT=self
-     exec "$0" refused "RONDO_TRANSPORT is ucx on rank 0 and self on rank 1"' "$probe"
+     exec "$0" refused "RONDO_TRANSPORT is auto on rank 0 and self on rank 1"' "$probe"
 job "self between processes is refused by all" 0 2 env RONDO_TRANSPORT=self "$probe" refused \
     "rank 1 is in another process than rank 0"
 job "a rank that never comes is named by all" 0 3 sh -c \

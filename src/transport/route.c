@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks of one host over shm, ranks of different hosts over ucx: every message goes to the one that
+ * reaches its peer.  Rank to itself counts as one host. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/status.h"
+#include "transport/xfer.h"
+
+enum { NEAR, FAR, WAYS };
+
+static const char *const way_names[WAYS] = { "shm", "ucx" };
+
+struct route {
+    struct ri_transport base;
+    struct ri_transport *way[WAYS];
+    uint8_t *peers[WAYS];     /* [ranks] whom it reaches */
+    char *address;            /* what the near way needs, after its length, then the far way's */
+    int event_fd;             /* of both; -1: one has none */
+};
+
+static struct route *route_of(struct ri_transport *transport)
+{
+    return (struct route *)transport;
+}
+
+static struct ri_transport *way_to(const struct route *self, int peer)
+{
+    return self->way[self->peers[NEAR][peer] ? NEAR : FAR];
+}
+
+/* Its counters are those of its ways. */
+static void count(struct route *self)
+{
+    for (int lane = 0; lane < RI_TRANSPORT_LANES; lane++) {
+        self->base.sent_bytes[lane] = self->way[NEAR]->sent_bytes[lane] + self->way[FAR]->sent_bytes[lane];
+        self->base.received_bytes[lane] =
+            self->way[NEAR]->received_bytes[lane] + self->way[FAR]->received_bytes[lane];
+    }
+}
+
+/* ---- making ---- */
+
+static void route_close(struct ri_transport *transport)
+{
+    struct route *self = route_of(transport);
+
+    if (!self)
+        return;
+    if (self->event_fd >= 0)
+        close(self->event_fd);
+    for (int w = 0; w < WAYS; w++) {
+        if (self->way[w])
+            self->way[w]->ops->close(self->way[w]);
+        free(self->peers[w]);
+    }
+    free(self->address);
+    free(self);
+}
+
+static int open_way(struct route *self, const struct ri_transport_params *params, int w,
+                    const void **address, size_t *address_bytes)
+{
+    const struct ri_transport_ops *ops = ri_transport_find(way_names[w]);
+    struct ri_transport_params own = *params;
+
+    if (!ops)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "transport %s is not built in", way_names[w]);
+    self->peers[w] = calloc((size_t)params->ranks, 1);
+    if (!self->peers[w])
+        return ri_error(RONDO_ERR_MEMORY, "no memory for %d ranks", params->ranks);
+    for (int r = 0; r < params->ranks; r++)
+        self->peers[w][r] = (params->host[r] == params->host[params->rank]) == (w == NEAR) &&
+                            (!params->peers || params->peers[r]);
+    own.peers = self->peers[w];
+    return ops->open(&own, &self->way[w], address, address_bytes);
+}
+
+static int join_addresses(struct route *self, const void *const *parts, const size_t *bytes)
+{
+    self->address = malloc(sizeof(size_t) + bytes[NEAR] + bytes[FAR]);
+    if (!self->address)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for an address");
+    memcpy(self->address, &bytes[NEAR], sizeof(size_t));
+    memcpy(self->address + sizeof(size_t), parts[NEAR], bytes[NEAR]);
+    memcpy(self->address + sizeof(size_t) + bytes[NEAR], parts[FAR], bytes[FAR]);
+    return 0;
+}
+
+/* One descriptor that is readable when one of the ways' is. */
+static int join_events(struct route *self)
+{
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+    if (epoll < 0)
+        return -1;
+    for (int w = 0; w < WAYS; w++) {
+        struct epoll_event event = { .events = EPOLLIN };
+        int fd = self->way[w]->ops->event_fd(self->way[w]);
+
+        if (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+            close(epoll);
+            return -1;
+        }
+    }
+    return epoll;
+}
+
+static int route_open(const struct ri_transport_params *params, struct ri_transport **transport,
+                      const void **address, size_t *address_bytes)
+{
+    struct route *self = calloc(1, sizeof(*self));
+    const void *parts[WAYS] = { NULL, NULL };
+    size_t bytes[WAYS] = { 0, 0 };
+    int err = 0;
+
+    if (!self)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for a transport");
+    self->base.ops = &ri_transport_route;
+    self->base.rank = params->rank;
+    self->base.ranks = params->ranks;
+    self->event_fd = -1;
+    for (int w = 0; w < WAYS && !err; w++)
+        err = open_way(self, params, w, &parts[w], &bytes[w]);
+    if (!err)
+        err = join_addresses(self, parts, bytes);
+    if (err) {
+        route_close(&self->base);
+        return err;
+    }
+    self->event_fd = join_events(self);
+    *transport = &self->base;
+    *address = self->address;
+    *address_bytes = sizeof(size_t) + bytes[NEAR] + bytes[FAR];
+    return 0;
+}
+
+/* The parts of all ranks' addresses that way w needs. */
+static int connect_way(struct route *self, int w, const void *const *addresses, const size_t *address_bytes,
+                       int64_t deadline_ns)
+{
+    size_t ranks = (size_t)self->base.ranks;
+    const void **parts = calloc(ranks, sizeof(*parts));
+    size_t *bytes = calloc(ranks, sizeof(*bytes));
+    int err = 0;
+
+    if (!parts || !bytes)
+        err = ri_error(RONDO_ERR_MEMORY, "no memory for %zu addresses", ranks);
+    for (size_t r = 0; r < ranks && !err; r++) {
+        const char *address = addresses[r];
+        size_t near_bytes = 0;
+
+        if (address_bytes[r] >= sizeof(size_t))
+            memcpy(&near_bytes, address, sizeof(size_t));
+        if (address_bytes[r] < sizeof(size_t) || near_bytes > address_bytes[r] - sizeof(size_t))
+            err = ri_error(RONDO_ERR_TRANSPORT, "the address of rank %zu is damaged", r);
+        parts[r] = address + sizeof(size_t) + (w == NEAR ? 0 : near_bytes);
+        bytes[r] = w == NEAR ? near_bytes : address_bytes[r] - sizeof(size_t) - near_bytes;
+    }
+    if (!err)
+        err = self->way[w]->ops->connect(self->way[w], parts, bytes, deadline_ns);
+    free(parts);
+    free(bytes);
+    return err;
+}
+
+static int route_connect(struct ri_transport *transport, const void *const *addresses,
+                         const size_t *address_bytes, int64_t deadline_ns)
+{
+    struct route *self = route_of(transport);
+    int err = 0;
+
+    for (int w = 0; w < WAYS && !err; w++)
+        err = connect_way(self, w, addresses, address_bytes, deadline_ns);
+    return err;
+}
+
+/* ---- messages ---- */
+
+static void route_cancel(struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct ri_transport *way = way_to(route_of(transport), xfers[i]->peer);
+
+        way->ops->cancel(way, &xfers[i], 1);
+    }
+    count(route_of(transport));
+}
+
+static int route_post(struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
+{
+    struct route *self = route_of(transport);
+    int err = ri_xfer_check(transport, xfers, n), posted = 0;
+
+    while (!err && posted < n) {
+        struct ri_transport *way = way_to(self, xfers[posted]->peer);
+
+        err = way->ops->post(way, &xfers[posted], 1);
+        posted += !err;
+    }
+    if (err)
+        route_cancel(transport, xfers, posted);
+    count(self);
+    return err;
+}
+
+static int route_progress(struct ri_transport *transport)
+{
+    struct route *self = route_of(transport);
+    int moved = 0;
+
+    for (int w = 0; w < WAYS; w++) {
+        int one = self->way[w]->ops->progress(self->way[w]);
+
+        if (one < 0)
+            return one;
+        moved = moved > INT_MAX - one ? INT_MAX : moved + one;
+    }
+    if (moved)
+        count(self);
+    return moved;
+}
+
+static int route_event_fd(struct ri_transport *transport)
+{
+    return route_of(transport)->event_fd;
+}
+
+static int route_arm(struct ri_transport *transport)
+{
+    struct route *self = route_of(transport);
+    int armed = 1;
+
+    for (int w = 0; w < WAYS && armed > 0; w++)
+        armed = self->way[w]->ops->arm(self->way[w]);
+    return armed;
+}
+
+static int route_reserve(struct ri_transport *transport, int messages)
+{
+    struct route *self = route_of(transport);
+    int err = 0, w;
+
+    for (w = 0; w < WAYS && !err; w++)
+        if (self->way[w]->ops->reserve)
+            err = self->way[w]->ops->reserve(self->way[w], messages);
+    if (err && w == WAYS && self->way[NEAR]->ops->reserve)
+        self->way[NEAR]->ops->reserve(self->way[NEAR], -messages);
+    return err;
+}
+
+/* ---- memory, and what is read in place: the near way's ---- */
+
+static int route_alloc(struct ri_transport *transport, size_t bytes, void **memory)
+{
+    struct ri_transport *way = route_of(transport)->way[NEAR];
+
+    return way->ops->alloc(way, bytes, memory);
+}
+
+static void route_free(struct ri_transport *transport, void *memory)
+{
+    struct ri_transport *way = route_of(transport)->way[NEAR];
+
+    way->ops->free(way, memory);
+}
+
+static void route_map(struct ri_transport *transport, void *base, size_t bytes)
+{
+    for (int w = 0; w < WAYS; w++) {
+        struct ri_transport *way = route_of(transport)->way[w];
+
+        if (way->ops->map)
+            way->ops->map(way, base, bytes);
+    }
+}
+
+static void route_unmap(struct ri_transport *transport, void *base)
+{
+    for (int w = 0; w < WAYS; w++) {
+        struct ri_transport *way = route_of(transport)->way[w];
+
+        if (way->ops->unmap)
+            way->ops->unmap(way, base);
+    }
+}
+
+static const char *route_way(struct ri_transport *transport, int peer)
+{
+    struct ri_transport *way = way_to(route_of(transport), peer);
+
+    return way->ops->way ? way->ops->way(way, peer) : way->ops->name;
+}
+
+static int route_readers(struct ri_transport *transport, struct ri_xfer *send)
+{
+    struct ri_transport *way = route_of(transport)->way[NEAR];
+
+    return way->ops->readers(way, send);
+}
+
+static void route_release(struct ri_transport *transport, struct ri_xfer *receive)
+{
+    struct ri_transport *way = route_of(transport)->way[NEAR];
+
+    way->ops->release(way, receive);
+}
+
+static int route_enter(struct ri_transport *transport, const struct ri_reference *reference)
+{
+    struct ri_transport *way = route_of(transport)->way[NEAR];
+
+    return way->ops->enter(way, reference);
+}
+
+static void route_leave(struct ri_transport *transport, const struct ri_reference *reference)
+{
+    struct ri_transport *way = route_of(transport)->way[NEAR];
+
+    way->ops->leave(way, reference);
+}
+
+static void route_revoke(struct ri_transport *transport, struct ri_xfer *send)
+{
+    struct ri_transport *way = route_of(transport)->way[NEAR];
+
+    way->ops->revoke(way, send);
+}
+
+const struct ri_transport_ops ri_transport_route = {
+    .name = "shm+ucx",
+    .open = route_open,
+    .connect = route_connect,
+    .post = route_post,
+    .progress = route_progress,
+    .event_fd = route_event_fd,
+    .arm = route_arm,
+    .reserve = route_reserve,
+    .alloc = route_alloc,
+    .free = route_free,
+    .map = route_map,
+    .unmap = route_unmap,
+    .way = route_way,
+    .cancel = route_cancel,
+    .readers = route_readers,
+    .release = route_release,
+    .enter = route_enter,
+    .leave = route_leave,
+    .revoke = route_revoke,
+    .close = route_close,
+};
