@@ -6,5 +6,5 @@ librondo_core_la_SOURCES += src/transport/self_model.c src/transport/self_model.
 if HAVE_UCX
 librondo_core_la_SOURCES += src/transport/route.c
 librondo_core_la_SOURCES += src/transport/ucx.c src/transport/ucx_connect.c \
-	src/transport/ucx_message.c src/transport/ucx_private.h
+	src/transport/ucx_message.c src/transport/ucx_private.h src/transport/ucx_way.c
 endif

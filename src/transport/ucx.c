@@ -94,6 +94,7 @@ static int ucx_open(const struct ri_transport_params *params, struct ri_transpor
     err = self->peers ? 0 : ri_error(RONDO_ERR_MEMORY, "no memory for %d ranks", params->ranks);
     for (int r = 0; r < params->ranks && !err; r++) {
         self->peers[r].owner = self;
+        self->peers[r].wanted = !params->peers || params->peers[r];
         self->peers[r].remote = params->host[r] != params->host[params->rank];
     }
     if (!err)
@@ -117,14 +118,21 @@ static int ucx_connect(struct ri_transport *transport, const void *const *addres
     return ri_ucx_connect(ucx_of(transport), addresses, address_bytes, deadline_ns);
 }
 
+static int check_peer(const struct ri_ucx *self, int rank)
+{
+    if (!self->peers[rank].wanted)
+        return ri_error(RONDO_ERR_ARGUMENT, "message between rank %d and rank %d, which were not to have any "
+                        "when transport ucx was opened", self->base.rank, rank);
+    return self->peers[rank].failed ? ri_ucx_peer_error(rank) : 0;
+}
+
 static int ucx_post(struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
 {
     struct ri_ucx *self = ucx_of(transport);
     int err = self->broken ? ri_ucx_broken_error() : ri_xfer_check(transport, xfers, n);
 
     for (int i = 0; i < n && !err; i++)
-        if (self->peers[xfers[i]->peer].failed)
-            err = ri_ucx_peer_error(xfers[i]->peer);
+        err = check_peer(self, xfers[i]->peer);
     if (!err)
         err = ri_ucx_reserve(self, n);
     if (err)
@@ -149,6 +157,11 @@ static int ucx_arm(struct ri_transport *transport)
     struct ri_ucx *self = ucx_of(transport);
 
     return self->broken || ucp_worker_arm(self->worker) == UCS_OK;
+}
+
+static const char *ucx_way(struct ri_transport *transport, int peer)
+{
+    return ri_ucx_way_text(&ucx_of(transport)->peers[peer]);
 }
 
 static void ucx_cancel(struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
@@ -190,6 +203,7 @@ static void ucx_close(struct ri_transport *transport)
     for (int r = 0; self->peers && r < self->base.ranks; r++)
         free(self->peers[r].address);
     free(self->peers);
+    ri_ucx_free_ways(self);
     while (self->all) {
         struct ri_ucx_op *op = self->all;
 
@@ -207,6 +221,7 @@ const struct ri_transport_ops ri_transport_ucx = {
     .progress = ucx_progress,
     .event_fd = ucx_event_fd,
     .arm = ucx_arm,
+    .way = ucx_way,
     .cancel = ucx_cancel,
     .close = ucx_close,
 };

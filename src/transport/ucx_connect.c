@@ -48,6 +48,8 @@ static int make_endpoints(struct ri_ucx *self, const void *const *addresses,
     int err = 0;
 
     for (int r = 0; r < self->base.ranks && !err; r++) {
+        if (!self->peers[r].wanted)
+            continue;
         self->peers[r].address = malloc(address_bytes[r]);
         if (!self->peers[r].address)
             return ri_error(RONDO_ERR_MEMORY, "no memory for the address of rank %d", r);
@@ -82,20 +84,21 @@ static int await(struct ri_ucx *self, const struct ri_xfer *hellos, int n, int64
     return 0;
 }
 
-/* All ranks greet each other, so that all endpoints are connected: UCX 1.13 aborts the process when a
- * peer dies while a TCP endpoint to it is being connected. */
+/* Peers greet each other, so that all endpoints are connected: UCX 1.13 aborts the process when a
+ * peer dies while a TCP endpoint to it is being connected.  hellos: two for each peer. */
 static int greet(struct ri_ucx *self, struct ri_xfer *hellos, int n, int64_t deadline_ns)
 {
-    int err = ri_ucx_reserve(self, n);
+    int err = ri_ucx_reserve(self, n), i = 0;
 
     if (err)
         return err;
-    for (int i = 0; i < n; i++) {
-        hellos[i] = (struct ri_xfer){ .tag = hello_tag, .peer = i / 2, .send = i % 2 };
-        ri_ucx_start(self, &hellos[i]);
-    }
+    for (int r = 0; r < self->base.ranks; r++)
+        for (uint8_t send = 0; self->peers[r].wanted && send < 2; send++) {
+            hellos[i] = (struct ri_xfer){ .tag = hello_tag, .peer = r, .send = send };
+            ri_ucx_start(self, &hellos[i++]);
+        }
     err = await(self, hellos, n, deadline_ns);
-    for (int i = 0; i < n; i++) {
+    for (i = 0; i < n; i++) {
         struct ri_xfer *hello = &hellos[i];
 
         ri_ucx_cancel(self, &hello, 1);
@@ -106,42 +109,61 @@ static int greet(struct ri_ucx *self, struct ri_xfer *hellos, int n, int64_t dea
 int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size_t *address_bytes,
                    int64_t deadline_ns)
 {
-    int n = 2 * self->base.ranks;
     struct ri_xfer *hellos;
-    int err = make_endpoints(self, addresses, address_bytes);
+    int n = 0, err = make_endpoints(self, addresses, address_bytes);
 
     if (err)
         return err;
-    hellos = calloc((size_t)n, sizeof(*hellos));
+    for (int r = 0; r < self->base.ranks; r++)
+        n += self->peers[r].wanted ? 2 : 0;
+    hellos = calloc((size_t)n + 1, sizeof(*hellos));
     if (!hellos)
         return ri_error(RONDO_ERR_MEMORY, "no memory for %d greetings", n);
     err = greet(self, hellos, n, deadline_ns);
     free(hellos);
-    return err;
+    return err ? err : ri_ucx_find_ways(self);
 }
 
-static void close_endpoint(struct ri_ucx *self, const struct ri_ucx_peer *peer, int64_t deadline_ns)
+/* ---- parting ---- */
+
+static void begin_close(struct ri_ucx_peer *peer, int by_force)
 {
-    static const ucp_request_param_t flush = { 0 };
-    static const ucp_request_param_t force = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                               .flags = UCP_EP_CLOSE_FLAG_FORCE };
-    ucs_status_ptr_t request;
+    const ucp_request_param_t how = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                      .flags = by_force ? UCP_EP_CLOSE_FLAG_FORCE : 0 };
 
     if (peer->failed && !peer->remote)
         return; /* goes with the worker: error mode NONE refuses force, and cannot flush any more */
-    request = ucp_ep_close_nbx(peer->endpoint, peer->failed ? &force : &flush);
-    if (!UCS_PTR_IS_PTR(request))
-        return;
-    while (ucp_request_check_status(request) == UCS_INPROGRESS && ri_now_ns() < deadline_ns)
-        ucp_worker_progress(self->worker);
-    ucp_request_free(request);
+    peer->closing = ucp_ep_close_nbx(peer->endpoint, &how);
+    if (!UCS_PTR_IS_PTR(peer->closing))
+        peer->closing = NULL;
+}
+
+/* True when this one, too, is closed. */
+static int is_closed(struct ri_ucx_peer *peer)
+{
+    if (peer->closing && ucp_request_check_status(peer->closing) == UCS_INPROGRESS)
+        return 0;
+    if (peer->closing)
+        ucp_request_free(peer->closing);
+    peer->closing = NULL;
+    return 1;
 }
 
 void ri_ucx_disconnect(struct ri_ucx *self)
 {
     int64_t deadline_ns = ri_now_ns() + close_ns;
+    int left = 1;
 
     for (int r = 0; r < self->base.ranks; r++)
         if (self->peers[r].endpoint)
-            close_endpoint(self, &self->peers[r], deadline_ns);
+            begin_close(&self->peers[r], self->peers[r].failed);
+    while (left && ri_now_ns() < deadline_ns) {
+        ucp_worker_progress(self->worker);
+        left = 0;
+        for (int r = 0; r < self->base.ranks; r++)
+            left += !is_closed(&self->peers[r]);
+    }
+    for (int r = 0; r < self->base.ranks; r++)
+        if (self->peers[r].closing)
+            ucp_request_free(self->peers[r].closing);
 }

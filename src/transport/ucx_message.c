@@ -292,6 +292,12 @@ int ri_ucx_run(struct ri_ucx *self)
     return moved > self->ended ? moved : self->ended;
 }
 
+/* True when UCX may keep the message: nobody is left to read it, or there is nothing to read. */
+static int may_stay(const struct ri_ucx_op *op)
+{
+    return sends_to_nobody(op) || ri_xfer_bytes(&op->shape) == 0;
+}
+
 /* UCX takes back receives that wait for their message, and nothing else: what is under way has to end
  * by itself.  When it does not in time, UCX must never run again, for it would touch that memory. */
 void ri_ucx_cancel(struct ri_ucx *self, struct ri_xfer *const *xfers, int n)
@@ -312,7 +318,7 @@ void ri_ucx_cancel(struct ri_ucx *self, struct ri_xfer *const *xfers, int n)
 
         if (xfers[i]->state != RI_XFER_POSTED)
             continue;
-        while (op->request && !sends_to_nobody(op) && !self->broken) {
+        while (op->request && !may_stay(op) && !self->broken) {
             ucp_worker_progress(self->worker);
             self->broken = ri_now_ns() > deadline_ns;
         }

@@ -6,7 +6,8 @@
 
 #include "transport/xfer.h"
 
-/* Shared by ucx.c (the object), ucx_connect.c (ways to the peers) and ucx_message.c. */
+/* Shared by ucx.c (the object), ucx_connect.c (endpoints), ucx_way.c (what they are made of) and
+ * ucx_message.c. */
 
 struct ri_ucx;
 
@@ -14,6 +15,9 @@ struct ri_ucx_peer {
     struct ri_ucx *owner;
     void *address;
     ucp_ep_h endpoint;
+    const struct ri_ucx_way *way; /* NULL: not connected */
+    void *closing; /* UCX's request while the endpoint is being closed */
+    int wanted; /* messages go there or come from there */
     int remote; /* on another host */
     int failed; /* UCX says so; endpoint is of no use any more */
 };
@@ -35,6 +39,7 @@ struct ri_ucx {
     ucp_address_t *address;
     ucp_datatype_t rows; /* of messages with gaps; the buffer is the ri_ucx_op */
     struct ri_ucx_peer *peers;
+    struct ri_ucx_way *ways; /* all that differ */
     struct ri_ucx_op *spare, *all;
     int event_fd;
     int ended;    /* messages that ended since progress began */
@@ -67,11 +72,18 @@ int ri_ucx_broken_error(void);
 
 /* ucx_connect.c */
 
-/* Makes the endpoints and waits until every peer has answered. */
+/* Makes the endpoints and waits until every wanted peer has answered. */
 int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size_t *address_bytes,
                    int64_t deadline_ns);
 
-/* Closes the endpoints, after what peers have still to take; 2 s at most. */
+/* Closes the endpoints, all at once, after what peers have still to take; 2 s at most. */
 void ri_ucx_disconnect(struct ri_ucx *self);
+
+/* ucx_way.c */
+
+/* Asks UCX how the peers are reached, once they are, and logs it.  RONDO_ERR_MEMORY. */
+int ri_ucx_find_ways(struct ri_ucx *self);
+void ri_ucx_free_ways(struct ri_ucx *self);
+const char *ri_ucx_way_text(const struct ri_ucx_peer *peer);
 
 #endif

@@ -67,6 +67,12 @@ void bench_open(struct bench *bench, const char *name, int ranks, const struct r
 void bench_open_on(struct bench *bench, const char *name, int ranks, const int32_t *host,
                    const struct ri_config *config)
 {
+    bench_open_for(bench, name, ranks, host, config, NULL);
+}
+
+void bench_open_for(struct bench *bench, const char *name, int ranks, const int32_t *host,
+                    const struct ri_config *config, uint8_t peers[][BENCH_RANKS_MAX])
+{
     static const struct ri_config plain;
     const void *addresses[BENCH_RANKS_MAX];
     size_t address_bytes[BENCH_RANKS_MAX];
@@ -80,6 +86,7 @@ void bench_open_on(struct bench *bench, const char *name, int ranks, const int32
     make_token(token);
     for (int r = 0; r < ranks; r++) {
         struct ri_transport_params params = { .rank = r, .ranks = ranks, .token = token, .host = host,
+                                              .peers = peers ? peers[r] : NULL,
                                               .config = config ? config : &plain };
         int err = bench->ops->open(&params, &bench->rank[r], &addresses[r], &address_bytes[r]);
 

@@ -25,6 +25,9 @@ void bench_open(struct bench *bench, const char *name, int ranks, const struct r
 /* The same with ranks on hosts: host[ranks]. */
 void bench_open_on(struct bench *bench, const char *name, int ranks, const int32_t *host,
                    const struct ri_config *config);
+/* The same where rank r has messages with p only when peers[r][p]. */
+void bench_open_for(struct bench *bench, const char *name, int ranks, const int32_t *host,
+                    const struct ri_config *config, uint8_t peers[][BENCH_RANKS_MAX]);
 void bench_close(struct bench *bench);
 
 /* A message without gaps. */

@@ -27,5 +27,10 @@ check_PROGRAMS += tests/transport/processes
 tests_transport_processes_SOURCES = tests/transport/processes.c $(transport_bench)
 tests_transport_processes_CFLAGS = $(test_cflags)
 tests_transport_processes_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/transport/ucx
+tests_transport_ucx_SOURCES = tests/transport/ucx.c $(transport_bench)
+tests_transport_ucx_CFLAGS = $(test_cflags)
+tests_transport_ucx_LDADD = $(test_ldadd)
 endif
 endif

@@ -179,13 +179,48 @@ static void ring_body(struct rank *rank)
     free(in);
 }
 
-static void turn_a_ring(int hosts)
+static int64_t close_timed(struct rank *rank)
+{
+    int64_t start_ns = ri_now_ns();
+
+    ri_transport_ucx.close(rank->transport);
+    rank->transport = NULL;
+    return ri_now_ns() - start_ns;
+}
+
+/* All at once: soon.  UCX's flush over TCP needs the peer's progress. */
+static void close_together_body(struct rank *rank)
+{
+    join(rank);
+    rank->board->ready++;
+    wait_for(rank, &rank->board->ready, rank->ranks);
+    require(close_timed(rank) < INT64_C(1000000000), rank, "close took over 1 s");
+}
+
+/* One before the others, which do not call the transport meanwhile: in bounded time. */
+static void close_first_body(struct rank *rank)
+{
+    join(rank);
+    rank->board->ready++;
+    wait_for(rank, &rank->board->ready, rank->ranks);
+    if (rank->rank > 0) {
+        struct ri_transport *asleep = rank->transport;
+
+        rank->transport = NULL;
+        wait_for(rank, &rank->board->gone, 1);
+        rank->transport = asleep;
+    }
+    require(close_timed(rank) < INT64_C(4000000000), rank, "close took over 4 s");
+    rank->board->gone = 1;
+}
+
+static void run_all(int hosts, void (*body)(struct rank *))
 {
     struct board *board = new_board();
     pid_t pids[ranks_max];
 
     for (int r = 0; r < ranks_max; r++)
-        pids[r] = start(board, r, ranks_max, hosts, ring_body);
+        pids[r] = start(board, r, ranks_max, hosts, body);
     for (int r = 0; r < ranks_max; r++)
         expect_success(pids[r]);
     munmap(board, sizeof(*board));
@@ -194,13 +229,27 @@ static void turn_a_ring(int hosts)
 static void turns_a_ring_inside_a_host(void **state)
 {
     (void)state;
-    turn_a_ring(1);
+    run_all(1, ring_body);
 }
 
 static void turns_a_ring_between_hosts(void **state)
 {
     (void)state;
-    turn_a_ring(2);
+    run_all(2, ring_body);
+}
+
+static void closes_soon_when_all_do(void **state)
+{
+    (void)state;
+    run_all(1, close_together_body);
+    run_all(2, close_together_body);
+}
+
+static void closes_while_others_sleep(void **state)
+{
+    (void)state;
+    run_all(1, close_first_body);
+    run_all(2, close_first_body);
 }
 
 enum { large = 1 << 20, small = 4096, smalls = 500 };
@@ -301,7 +350,7 @@ static void outlives_a_killed_peer_of_another_host(void **state)
 static void late_body(struct rank *rank)
 {
     static const struct ri_config config;
-    int32_t host[2] = { 0 };
+    int32_t host[2] = { 0, rank->hosts - 1 };
     uint8_t token[16] = "never comes";
     struct ri_transport_params params = { .ranks = 2, .token = token, .host = host, .config = &config };
     const void *addresses[2];
@@ -316,6 +365,7 @@ static void late_body(struct rank *rank)
     require(ri_transport_ucx.connect(rank->transport, addresses, bytes, start_ns + 200000000) ==
                 RONDO_ERR_TIMEOUT,
             rank, "connect to a peer that sleeps");
+    require(ri_now_ns() - start_ns < 1000000000, rank, "connect took 0.8 s longer than it should");
     require(strstr(rondo_last_error(), "rank 1") != NULL, rank, "text of connect");
     ri_transport_ucx.close(rank->transport);
     ri_transport_ucx.close(other);
@@ -325,7 +375,8 @@ static void late_body(struct rank *rank)
 static void names_a_peer_that_does_not_answer(void **state)
 {
     (void)state;
-    expect_success(start(NULL, 0, 2, 1, late_body));
+    for (int hosts = 1; hosts <= 2; hosts++)
+        expect_success(start(NULL, 0, 2, hosts, late_body));
 }
 
 int main(void)
@@ -333,6 +384,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_a_ring_inside_a_host),
         cmocka_unit_test(turns_a_ring_between_hosts),
+        cmocka_unit_test(closes_soon_when_all_do),
+        cmocka_unit_test(closes_while_others_sleep),
         cmocka_unit_test(outlives_a_killed_peer_of_its_host),
         cmocka_unit_test(outlives_a_killed_peer_of_another_host),
         cmocka_unit_test(names_a_peer_that_does_not_answer),
