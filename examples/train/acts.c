@@ -4,19 +4,34 @@
 
 #include "model.h"
 
-/* Cuts an arena into arrays.  Run once without an arena it only counts. */
+/* Cuts arenas into arrays.  Run once without arenas it only counts. */
+struct arena {
+    float *floats;
+    size_t used;
+};
+
 struct cutter {
-    float *arena;
-    size_t used; /* floats */
-    size_t n;    /* tokens */
+    struct arena own, shared;
+    size_t n; /* tokens */
 };
 
 /* Every array starts on a cache line of its own. */
+static void cut_from(struct arena *arena, float **array, size_t floats)
+{
+    if (arena->floats)
+        *array = arena->floats + arena->used;
+    arena->used += (floats + 15) / 16 * 16;
+}
+
 static void cut(struct cutter *c, float **array, size_t token_floats)
 {
-    if (c->arena)
-        *array = c->arena + c->used;
-    c->used += (c->n * token_floats + 15) / 16 * 16;
+    cut_from(&c->own, array, c->n * token_floats);
+}
+
+/* What attention reads: other ranks may read it where it lies. */
+static void cut_shared(struct cutter *c, float **array, size_t token_floats)
+{
+    cut_from(&c->shared, array, c->n * token_floats);
 }
 
 static void cut_layer(struct cutter *c, struct layer_acts *l, const struct model_sizes *s)
@@ -28,11 +43,11 @@ static void cut_layer(struct cutter *c, struct layer_acts *l, const struct model
     cut(c, &l->x, dim);
     cut(c, &l->attn_in, dim);
     cut(c, &l->attn_rms, 1);
-    cut(c, &l->q, q);
-    cut(c, &l->k, kv);
-    cut(c, &l->v, kv);
+    cut_shared(c, &l->q, q);
+    cut_shared(c, &l->k, kv);
+    cut_shared(c, &l->v, kv);
     cut(c, &l->o, q);
-    cut(c, &l->lse, (size_t)s->q_heads);
+    cut_shared(c, &l->lse, (size_t)s->q_heads);
     cut(c, &l->mid, dim);
     cut(c, &l->ffn_in, dim);
     cut(c, &l->ffn_rms, 1);
@@ -57,33 +72,48 @@ static void cut_rest(struct cutter *c, struct acts *a, const struct model_sizes 
     cut(c, &a->dq, q);
     cut(c, &a->dk, kv);
     cut(c, &a->dv, kv);
-    cut(c, &a->d_o, q);
+    cut_shared(c, &a->d_o, q);
     cut(c, &a->dgate, hidden);
     cut(c, &a->dup, hidden);
     cut(c, &a->dact, hidden);
 }
 
-static size_t cut_all(struct acts *a, const struct model_sizes *sizes)
+static struct cutter cut_all(struct acts *a, const struct model_sizes *sizes)
 {
-    struct cutter c = { a->arena, 0, (size_t)a->n };
+    struct cutter c = { { a->arena, 0 }, { a->shared, 0 }, (size_t)a->n };
 
     for (int l = 0; l < sizes->layers; l++)
         cut_layer(&c, &a->layers[l], sizes);
     cut_rest(&c, a, sizes);
-    return c.used;
+    return c;
 }
 
-int acts_init(struct acts *a, const struct model_sizes *sizes, const int64_t *positions,
-              int64_t n)
+static int allocate(struct acts *a, const struct cutter *sizes)
 {
+    void *shared = NULL;
+
+    a->count = sizes->own.used;
+    a->arena = floats_alloc(a->count);
+    if (!a->comm)
+        a->shared = floats_alloc(sizes->shared.used);
+    else if (rondo_mem_alloc(a->comm, sizes->shared.used * sizeof(float), &shared) == RONDO_OK)
+        a->shared = shared;
+    return a->arena && a->shared ? 0 : -1;
+}
+
+int acts_init(struct acts *a, rondo_comm_t comm, const struct model_sizes *sizes,
+              const int64_t *positions, int64_t n)
+{
+    struct cutter needed;
+
     memset(a, 0, sizeof(*a));
+    a->comm = comm;
     a->n = n;
     a->layers = calloc((size_t)sizes->layers, sizeof(*a->layers));
     if (!a->layers)
         return -1;
-    a->count = cut_all(a, sizes);
-    a->arena = floats_alloc(a->count);
-    if (!a->arena) {
+    needed = cut_all(a, sizes);
+    if (allocate(a, &needed)) {
         acts_release(a);
         return -1;
     }
@@ -95,6 +125,10 @@ int acts_init(struct acts *a, const struct model_sizes *sizes, const int64_t *po
 void acts_release(struct acts *a)
 {
     free(a->arena);
+    if (a->comm)
+        rondo_mem_free(a->comm, a->shared);
+    else
+        free(a->shared);
     free(a->layers);
     memset(a, 0, sizeof(*a));
 }

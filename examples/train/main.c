@@ -118,7 +118,7 @@ int main(int argc, char **argv)
             printf("rondo-train %s\n", rondo_version());
         return 0;
     }
-    if (parallel_init(&trainer.ranks, &problem)) {
+    if (parallel_init(&trainer.ranks, options.transport, &problem)) {
         fprintf(stderr, "rondo-train: %s\n", problem.text);
         return problem.exit_code;
     }

@@ -70,6 +70,8 @@ struct layer_acts {
 struct acts {
     float *arena; /* [count], owned; arrays start on cache lines */
     size_t count;
+    float *shared; /* of what attention reads: comm's memory, owned */
+    rondo_comm_t comm;
     int64_t n;
     struct layer_acts *layers; /* [layers], owned */
     float *rope;    /* [n][head_dim / 2][2] */
@@ -114,9 +116,10 @@ void weights_randomise(struct weights *w, const struct model_sizes *sizes, uint6
 /* Moves every weight by one unit in the last place, up or down. */
 void weights_perturb(struct weights *w, uint64_t seed);
 
-/* positions [n]: the shard's global positions. */
-int acts_init(struct acts *a, const struct model_sizes *sizes, const int64_t *positions,
-              int64_t n);
+/* comm: the plan's, which outlives acts; NULL: all memory is this process's own.  positions [n]: the
+ * shard's global positions. */
+int acts_init(struct acts *a, rondo_comm_t comm, const struct model_sizes *sizes,
+              const int64_t *positions, int64_t n);
 void acts_release(struct acts *a);
 
 /* Both are collective over the plan's ranks, and return what Rondo returns.  tokens, targets [n]. */

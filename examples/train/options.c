@@ -26,6 +26,7 @@ static const struct option {
     { "schedule", CHOICE, AT(schedule), "ring|two-level|direct|auto", 0, 0, "of the attention [auto]" },
     { "backward", CHOICE, AT(backward), "kv-grad|q-grad|auto", 0, 0, "of the attention [auto]" },
     { "kernel", TEXT, AT(kernel), "NAME", 0, 0, "a bundled attention kernel [flash]" },
+    { "transport", TEXT, AT(transport), "NAME", 0, 0, "self, shm, ucx, shm+ucx or auto [auto]" },
     { "tokens", INTEGER, AT(tokens), "N", 2, 1 << 30, "of one sequence, cut over all ranks [2048]" },
     { "steps", INTEGER, AT(steps), "N", 1, 1e15, "train for N steps" },
     { "seconds", REAL, AT(seconds), "S", 1e-3, 1e9, "train for S seconds, resumed ones included [150]" },

@@ -11,6 +11,7 @@
 struct options {
     /* Strings are those of argv, or NULL. */
     const char *layout, *schedule, *backward, *kernel;
+    const char *transport; /* NULL: what the environment says */
     const char *csv, *svg, *save, *resume, *save_grads;
     int64_t tokens;
     int64_t steps;   /* 0: until `seconds` have passed */

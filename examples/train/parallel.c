@@ -5,13 +5,15 @@
 #include <string.h>
 #include <time.h>
 
-int parallel_init(struct parallel *p, struct problem *problem)
+int parallel_init(struct parallel *p, const char *transport, struct problem *problem)
 {
+    rondo_config_t config = RONDO_CONFIG_INIT;
     rondo_status_t status;
 
     memset(p, 0, sizeof(*p));
     p->info = (rondo_comm_info_t)RONDO_COMM_INFO_INIT;
-    status = rondo_comm_create_env(NULL, &p->comm);
+    config.transport = transport;
+    status = rondo_comm_create_env(&config, &p->comm);
     if (!status)
         status = rondo_comm_query(p->comm, &p->info);
     if (status)

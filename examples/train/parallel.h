@@ -16,7 +16,8 @@ struct parallel {
     double reduce_seconds; /* spent waiting for collectives of this file while nothing computed */
 };
 
-int parallel_init(struct parallel *p, struct problem *problem);
+/* transport: NULL, or what to use in place of RONDO_TRANSPORT. */
+int parallel_init(struct parallel *p, const char *transport, struct problem *problem);
 void parallel_release(struct parallel *p);
 
 /* Ends a part in which any rank may have met a problem of its own: all ranks return the exit code of

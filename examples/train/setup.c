@@ -164,7 +164,8 @@ static int finish_setup(struct trainer *t)
 {
     struct problem problem = { 0, "" };
 
-    if (acts_init(&t->acts, &t->options->sizes, t->sequence.positions, t->sequence.n))
+    if (acts_init(&t->acts, t->ranks.comm, &t->options->sizes, t->sequence.positions,
+                  t->sequence.n))
         problem_set(&problem, EXIT_FAILED, "out of memory: activations of %lld tokens",
                     (long long)t->sequence.n);
     else if (t->ranks.info.rank == 0)

@@ -110,6 +110,8 @@ head -c 1000 a.rondo > cut.rondo
 : > empty
 refuses "an unknown schedule is refused by name" 2 spiral 3 --schedule spiral --steps 1 text
 works "two-level and q-grad train" 3 --schedule two-level --backward q-grad --steps 1 text
+works "a transport can be asked for" 3 --transport auto --steps 1 text
+refuses "an unknown transport is refused by name" 1 "RONDO_TRANSPORT='pigeon'" 1 --transport pigeon --steps 1 text
 refuses "an unknown kernel is refused by name" 2 nonsense 3 --kernel nonsense --steps 1 text
 refuses "an unknown option is refused" 2 "--frobnicate" 3 --frobnicate text
 refuses "a missing text is named" 1 nowhere.txt 3 --steps 1 nowhere.txt
