@@ -394,18 +394,22 @@ static int form_leaf(struct ri_bootstrap *b, const struct ri_bootstrap_params *p
     int64_t begin_ns = ri_now_ns();
     int wait_ms = 1, err = -ETIMEDOUT;
 
-    while (ri_now_ns() < params->deadline_ns) {
-        for (int i = 0; i < params->endpoint_count && ri_now_ns() < params->deadline_ns; i++) {
-            at = &params->endpoints[i];
-            outcome = try_to_join(b, at, params->deadline_ns, &err);
-            if (outcome == JOINED)
+    do { /* once in any case, so that who came late has something to say */
+        for (int i = 0; i < params->endpoint_count && (!at || ri_now_ns() < params->deadline_ns); i++) {
+            enum outcome now = try_to_join(b, &params->endpoints[i], params->deadline_ns, &err);
+
+            if (now == JOINED)
                 return ri_bootstrap_watch(b, b->peers[0].link.fd, 0, 1);
-            if (outcome == FAILED)
+            if (now == FAILED)
                 return err;
+            if (now == SILENT && outcome == FOREIGN)
+                continue; /* what it has said says more than its silence at the end of our time */
+            at = &params->endpoints[i];
+            outcome = now;
         }
         poll(NULL, 0, ri_ms_until(params->deadline_ns, wait_ms)); /* rank 0 may be late */
         wait_ms = wait_ms < 50 ? 2 * wait_ms : 50;
-    }
+    } while (ri_now_ns() < params->deadline_ns);
     return nobody_came(b, at, begin_ns, outcome, err);
 }
 

@@ -198,7 +198,7 @@ static void meet_a_stranger(void *context, int rank)
     struct pollfd wait = { world->listen_fd, POLLIN, 0 };
 
     if (rank) {
-        note(world, rank, join_until(world, rank, &bootstrap, ri_now_ns() + 300000000));
+        note(world, rank, join_until(world, rank, &bootstrap, ri_now_ns() + 1000000000));
         world->done++;
     }
     while (!rank && !world->done) {
