@@ -60,6 +60,15 @@ static int make_endpoints(struct ri_ucx *self, const void *const *addresses,
 }
 RI_ANALYZER_RESUME
 
+/* The first other rank whose greeting is missing; this rank, when only its own is. */
+static int silent_rank(const struct ri_ucx *self, const struct ri_xfer *hellos, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (hellos[i].state == RI_XFER_POSTED && hellos[i].peer != self->base.rank)
+            return hellos[i].peer;
+    return self->base.rank;
+}
+
 /* Until all greetings have come and gone, asleep when nothing moves. */
 static int await(struct ri_ucx *self, const struct ri_xfer *hellos, int n, int64_t deadline_ns)
 {
@@ -73,7 +82,7 @@ static int await(struct ri_ucx *self, const struct ri_xfer *hellos, int n, int64
                 return moved;
             if (ri_now_ns() > deadline_ns)
                 return ri_error(RONDO_ERR_TIMEOUT, "rank %d does not answer over transport ucx",
-                                hellos[i].peer);
+                                silent_rank(self, hellos, n));
             if (!moved && ucp_worker_arm(self->worker) == UCS_OK)
                 poll(&wait, 1, 20);
         }
