@@ -4,6 +4,7 @@
 #ifndef RONDO_TEST_GROUP_H
 #define RONDO_TEST_GROUP_H
 
+#include "tests/here.h"
 #include "tests/helper.h"
 #include "tests/threads.h"
 
@@ -30,7 +31,8 @@ struct member {
 struct group {
     int count; /* threads */
     struct member members[RANKS_MAX];
-    void (*then)(struct group *group, int index); /* with the communicator made; may be NULL */
+    void (*then)(struct group *group, int index); /* when all have their communicators; may be NULL */
+    atomic_int made;
     int keep;                                     /* do not destroy */
 };
 
@@ -67,7 +69,9 @@ static inline void run_member(void *context, int index)
     config.timeout_ms = it->connect_ms;
     note(it, rondo_comm_create(&it->id, it->rank, it->size, &config, &it->comm));
     it->took_ms = (ri_now_ns() - begin_ns) / 1000000;
-    if (it->comm && group->then)
+    if (group->then && everyone_is_here(&group->made, group->count))
+        note(it, ri_error(RONDO_ERR_TIMEOUT, "a member did not come"));
+    else if (it->comm && group->then)
         group->then(group, index);
     if (!group->keep) {
         rondo_comm_destroy(it->comm);

@@ -1,5 +1,6 @@
 # What every kind of test may use.
 EXTRA_DIST += tests/helper.h
+EXTRA_DIST += tests/here.h
 EXTRA_DIST += tests/short.h
 EXTRA_DIST += tests/tap.sh
 

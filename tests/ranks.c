@@ -30,12 +30,10 @@ void shared_memory_release(void *memory, size_t bytes)
     munmap(memory, bytes + 1);
 }
 
-#define MEET_NS 30000000000 /* the slowest machine's ranks come within it */
-
 int meet(struct meeting *meeting, int rank, int ranks, const rondo_config_t *config,
          rondo_comm_t *comm)
 {
-    int64_t deadline = ri_now_ns() + MEET_NS;
+    int64_t deadline = ri_now_ns() + HERE_NS;
 
     if (rank == 0) {
         int err = rondo_unique_id_get(&meeting->id);
@@ -49,20 +47,6 @@ int meet(struct meeting *meeting, int rank, int ranks, const rondo_config_t *con
     if (atomic_load(&meeting->ready) != 1)
         return RONDO_ERR_TIMEOUT;
     return rondo_comm_create(&meeting->id, rank, ranks, config, comm);
-}
-
-int everyone_is_here(_Atomic int *arrived, int ranks)
-{
-    int64_t deadline = ri_now_ns() + MEET_NS;
-
-    atomic_fetch_add(arrived, 1);
-    while (atomic_load(arrived) < ranks && ri_now_ns() < deadline)
-        sched_yield();
-    if (atomic_load(arrived) >= ranks)
-        return 0;
-    fprintf(stderr, "# %d of %d ranks came within %d s\n", atomic_load(arrived), ranks,
-            (int)(MEET_NS / 1000000000));
-    return 1;
 }
 
 int ranks_want_processes(const char *transport)

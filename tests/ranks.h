@@ -6,6 +6,8 @@
 
 #include <rondo/rondo.h>
 
+#include "tests/here.h"
+
 /* Ranks for a test, as threads of this process ("self") or as forked processes.  No MPI, no launcher. */
 
 /* Memory that all ranks of a test share, also forked ones; zeroed.  Kept until the process ends, or
@@ -22,12 +24,6 @@ struct meeting {
 /* Makes a communicator of `ranks`: rank 0 makes the id, the others wait for it (at most 30 s). */
 int meet(struct meeting *meeting, int rank, int ranks, const rondo_config_t *config,
          rondo_comm_t *comm);
-
-/* Returns when all `ranks` have called it on `arrived`, a zeroed counter in shared memory that is used once;
- * nonzero, with a line on stderr, when one does not come within 30 s.  A rank that is to fail or to leave
- * waits here first: others may still be inside the making of the communicator, to which the failure would
- * come, and a barrier of Rondo's lets a rank go before the others have heard that they may. */
-int everyone_is_here(_Atomic int *arrived, int ranks);
 
 /* Does a transport want a process for each rank?  "self" does not, and under thread sanitizer, which sees
  * no other process, none does. */

@@ -105,7 +105,7 @@ static void shares_the_card_of_a_host(void **state)
         bench_post(&bench, 2 + i, &xfers[2 + i], 1);
     }
     bench_run_done(&bench, xfers, 4);
-    assert_in_range((ri_now_ns() - start_ns) / 1000, 100000, 5000000);
+    assert_in_range((ri_now_ns() - start_ns) / 1000, 100000, 20000000);
     bench_close(&bench);
 }
 
@@ -138,7 +138,7 @@ static void holds_messages_back_to_the_bandwidth(void **state)
     struct ri_xfer xfers[2 * count];
     struct bench bench;
     int64_t start_ns, seconds_ns;
-    int sleeps = 0;
+    int sleeps = 0, moved = 0, refused = 0;
 
     bench_open(&bench, "self", 2, &config);
     for (int i = 0; i < count; i++) {
@@ -151,15 +151,20 @@ static void holds_messages_back_to_the_bandwidth(void **state)
     while (xfers[2 * count - 1].state == RI_XFER_POSTED) {
         struct pollfd wait = { .fd = bench.ops->event_fd(bench.rank[1]), .events = POLLIN };
 
-        if (bench.ops->progress(bench.rank[1]) || !bench.ops->arm(bench.rank[1]))
-            continue;
-        assert_int_equal(poll(&wait, 1, 10000), 1);
-        sleeps++;
+        if (bench.ops->progress(bench.rank[1])) {
+            moved++;
+        } else if (!bench.ops->arm(bench.rank[1])) {
+            refused++;
+        } else {
+            assert_int_equal(poll(&wait, 1, 10000), 1);
+            sleeps++;
+        }
     }
     seconds_ns = ri_now_ns() - start_ns;
     bench_run_done(&bench, xfers, 2 * count);
-    assert_in_range(seconds_ns / 1000, 100000, 2000000); /* the upper bound for a loaded machine */
-    assert_in_range(sleeps, 1, 50);
+    assert_in_range(seconds_ns / 1000, 100000, 20000000); /* the upper bound for a loaded machine */
+    assert_in_range(sleeps, 0, 50);
+    assert_in_range(refused, 0, moved); /* only when something can be moved; none sleeps where it was due */
     bench_close(&bench);
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The star of control connections: exchanges, and ranks that die. */
+#include "tests/here.h"
 #include "tests/unit/star.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -144,6 +146,61 @@ static void unlike_sizes_are_named_by_all(void **state)
     close(world.listen_fd);
 }
 
+/* Its time is over when rank 0 has said for whom it waits. */
+static void wait_in_vain(void *context, int rank)
+{
+    struct world *world = context;
+    struct ri_bootstrap *bootstrap = NULL;
+    char mine = 0, all[RANKS];
+    int err = join(world, rank, &bootstrap);
+
+    if (everyone_is_here(&world->done, 2))
+        err = RONDO_ERR_INTERNAL;
+    if (!err)
+        err = ri_bootstrap_allgather(bootstrap, &mine, 1, all, ri_now_ns());
+    note(world, rank, err);
+    ri_bootstrap_destroy(bootstrap);
+}
+
+/* The words of a rank 0 that is this thread. */
+static void welcome_and_wait_for_rank_3(struct world *world)
+{
+    struct pollfd wait = { world->listen_fd, POLLIN, 0 };
+    enum ri_link_event event = RI_LINK_IDLE;
+    struct ri_link link;
+    struct ri_frame frame;
+
+    assert_int_equal(poll(&wait, 1, 15000), 1);
+    wait.fd = accept(world->listen_fd, NULL, NULL);
+    assert_true(wait.fd >= 0);
+    ri_link_open(&link, wait.fd);
+    while (event == RI_LINK_IDLE && poll(&wait, 1, 15000) == 1)
+        event = ri_link_receive(&link, token, RI_TEXT_BYTES, &frame);
+    assert_int_equal(event, RI_LINK_FRAME);
+    assert_int_equal(frame.kind, RI_FRAME_HELLO);
+    assert_int_equal(ri_link_send(&link, token, RI_FRAME_WELCOME, 0, NULL, 0), 0);
+    assert_int_equal(ri_link_send(&link, token, RI_FRAME_WAITING, 0, "rank 3", 6), 0);
+    assert_int_equal(everyone_is_here(&world->done, 2), 0);
+    while (poll(&wait, 1, 15000) == 1 && ri_link_receive(&link, token, RI_TEXT_BYTES, &frame) != RI_LINK_CLOSED)
+        ;
+    ri_link_close(&link);
+}
+
+static void whom_rank_0_waits_for_is_named(void **state)
+{
+    struct test_thread thread;
+    struct world world;
+
+    (void)state;
+    world_init(&world);
+    test_thread_start(&thread, 1, wait_in_vain, &world);
+    welcome_and_wait_for_rank_3(&world);
+    test_threads_join(&thread, 1);
+    assert_int_equal(world.status[1], RONDO_ERR_TIMEOUT);
+    assert_non_null(strstr(world.text[1], "rank 3 did not come"));
+    close(world.listen_fd);
+}
+
 /* ---- death ---- */
 
 static void watch_until_failure(struct world *world, int rank)
@@ -248,6 +305,7 @@ int main(void)
         cmocka_unit_test(all_is_out_when_rank_0_turns_away),
         cmocka_unit_test(what_has_come_counts_after_the_deadline),
         cmocka_unit_test(unlike_sizes_are_named_by_all),
+        cmocka_unit_test(whom_rank_0_waits_for_is_named),
         cmocka_unit_test(a_killed_rank_is_named_by_all),
         cmocka_unit_test(an_exit_without_destroy_is_a_death),
         cmocka_unit_test(signals_do_not_disturb),
