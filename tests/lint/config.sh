@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The table of src/base/config.c, the variables that the code reads and rondo(7) agree.
+# The table of src/base/config.c, the variables that the code reads and rondo-environment(7) agree.
 . "$top_srcdir/tests/tap.sh"
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -12,19 +12,19 @@ touch "$work/few"
 tap_empty "the table is found" "$work/few"
 
 while read -r name; do
-    grep -F ".It Ev" man/man7/rondo.7 | grep -qwF -- "$name" ||
-        echo "man/man7/rondo.7 has no item for $name"
+    grep -F ".It Ev" man/man7/rondo-environment.7 | grep -qwF -- "$name" ||
+        echo "man/man7/rondo-environment.7 has no item for $name"
 done < "$work/table" > "$work/out"
-tap_empty "rondo(7) has an item for every variable" "$work/out"
+tap_empty "rondo-environment(7) has an item for every variable" "$work/out"
 
 # An item ends in its default, as in ".It Ev RONDO_SPIN Pq 64".
 sed -n 's/^    {"\(RONDO_[A-Z_*]*\)", KIND_[A-Z_]*, "\([^"]*\)".*/\1 \2/p' src/base/config.c |
     while read -r name default; do
         [ -n "$default" ] || continue
-        grep -F ".It Ev" man/man7/rondo.7 | grep -wF -- "$name" | grep -q " Pq $default\$" ||
-            echo "man/man7/rondo.7: the item of $name does not end in its default, $default"
+        grep -F ".It Ev" man/man7/rondo-environment.7 | grep -wF -- "$name" | grep -q " Pq $default\$" ||
+            echo "man/man7/rondo-environment.7: the item of $name does not end in its default, $default"
     done > "$work/out"
-tap_empty "rondo(7) gives every default" "$work/out"
+tap_empty "rondo-environment(7) gives every default" "$work/out"
 
 # known NAME: the table has it, or the family it belongs to.
 known() {
