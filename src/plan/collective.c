@@ -18,6 +18,7 @@ struct ri_collective {
     char **slots;         /* [slot_count] memory of each slot */
     char *memory;         /* of our own slots */
     size_t memory_bytes;
+    int reserved;         /* messages of the transport */
     size_t count, element_bytes; /* of the vector of this run */
     rondo_dtype_t dtype;
 };
@@ -112,6 +113,18 @@ static int run_step(void *owner, uint32_t index, uint32_t piece)
     return 0;
 }
 
+/* All its messages may be under way at once, when a peer is slow. */
+static int reserve(struct ri_collective *c)
+{
+    struct ri_transport *transport = c->place.transport;
+    int messages = (int)c->first_xfer[c->schedule->step_count];
+    int err = transport->ops->reserve ? transport->ops->reserve(transport, messages) : 0;
+
+    if (!err && transport->ops->reserve)
+        c->reserved = messages;
+    return err;
+}
+
 int ri_collective_create(const struct ri_place *place, ri_builder *build, int root,
                          struct ri_collective **collective)
 {
@@ -139,6 +152,8 @@ int ri_collective_create(const struct ri_place *place, ri_builder *build, int ro
     err = list_messages(c);
     if (!err)
         err = ri_engine_create(c->schedule, &c->engine);
+    if (!err)
+        err = reserve(c);
     if (err)
         goto destroy;
     c->program = (struct ri_program){
@@ -158,6 +173,8 @@ void ri_collective_destroy(struct ri_collective *c)
     if (!c)
         return;
     ri_engine_destroy(c->engine);
+    if (c->reserved)
+        c->place.transport->ops->reserve(c->place.transport, -c->reserved);
     ri_schedule_destroy(c->schedule);
     ri_device_host.release(c->memory);
     free(c->xfers);

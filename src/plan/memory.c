@@ -27,6 +27,21 @@ struct ri_need ri_plan_need(const struct ri_plan *plan)
     return need;
 }
 
+/* A message that binds is under way until its content is let go, which may be at the end of the run; and
+ * sends pile up when the peer is slow.  So it may be all of a pass. */
+int ri_plan_messages(const struct ri_plan *plan)
+{
+    uint32_t most = 0;
+
+    for (int i = 0; i < RI_PASSES; i++) {
+        const struct ri_pass *pass = &plan->pass[i];
+
+        if (pass->schedule && pass->first_message[pass->schedule->step_count] > most)
+            most = pass->first_message[pass->schedule->step_count];
+    }
+    return plan->max_in_flight * (int)most;
+}
+
 /* ---- tables ---- */
 
 static size_t schedule_bytes(const struct ri_schedule *s)
@@ -63,6 +78,8 @@ void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory)
     for (int i = 0; i < RI_SCRATCH_USES; i++)
         memory->scratch_bytes += need.scratch_bytes[i];
     memory->table_bytes = sizeof(*plan);
+    if (plan->place.transport->ops->reserve)
+        memory->table_bytes += (size_t)ri_plan_messages(plan) * plan->place.transport->message_bytes;
     for (int i = 0; i < RI_PASSES; i++) {
         const struct ri_pass *pass = &plan->pass[i];
 

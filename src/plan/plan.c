@@ -35,6 +35,20 @@ static int init_passes(struct ri_plan *plan)
     return err;
 }
 
+static int reserve(struct ri_plan *plan)
+{
+    struct ri_transport *transport = plan->place.transport;
+    struct ri_need need = ri_plan_need(plan);
+    int messages = transport->ops->reserve ? ri_plan_messages(plan) : 0;
+    int err = ri_pool_reserve(plan->pool, &need);
+
+    if (!err && messages)
+        err = transport->ops->reserve(transport, messages);
+    if (!err)
+        plan->reserved = messages;
+    return err;
+}
+
 int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
 {
     const rondo_attention_desc_t *desc = params->desc;
@@ -60,11 +74,8 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
         .max_k_tokens = plan->max_tokens,
     };
     err = init_passes(plan);
-    if (!err && plan->pool) {
-        struct ri_need need = ri_plan_need(plan);
-
-        err = ri_pool_reserve(plan->pool, &need);
-    }
+    if (!err && plan->pool)
+        err = reserve(plan);
     if (err) {
         ri_plan_destroy(plan);
         return err;
@@ -88,6 +99,8 @@ void ri_plan_destroy(struct ri_plan *plan)
         free(plan->runs[i]);
         ri_pass_release(&plan->pass[i]);
     }
+    if (plan->reserved)
+        plan->place.transport->ops->reserve(plan->place.transport, -plan->reserved);
     free(plan);
 }
 

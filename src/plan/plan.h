@@ -131,6 +131,7 @@ struct ri_plan {
     int64_t largest;                 /* tokens of the largest shard of layout */
     int64_t longest_layout;          /* tokens of the layout the plan was made for, the most to be bound */
     struct ri_pass pass[RI_PASSES];
+    int reserved;                    /* messages of the transport, for max_in_flight starts */
     struct ri_pool *pool;            /* the communicator's; NULL: made to be measured only */
     int max_in_flight;               /* starts of both passes together */
     struct ri_run *runs[RI_PASSES];  /* [max_in_flight] of the pass of the same index */
@@ -216,8 +217,9 @@ int ri_parts_check(const struct ri_schedule *s);
 /* pass.c.  After a failure: release. */
 int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_kind kind);
 void ri_pass_release(struct ri_pass *pass);
-/* memory.c: what a plan needs of the pool. */
+/* memory.c: what a plan needs of the pool, and how many messages its runs may have under way at once. */
 struct ri_need ri_plan_need(const struct ri_plan *plan);
+int ri_plan_messages(const struct ri_plan *plan);
 
 int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block);
 const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle bundle);

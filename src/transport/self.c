@@ -49,6 +49,7 @@ static int self_open(const struct ri_transport_params *params, struct ri_transpo
     self->base.ops = &ri_transport_self;
     self->base.rank = params->rank;
     self->base.ranks = params->ranks;
+    self->base.message_bytes = sizeof(struct ri_self_message);
     self->posted_end = &self->posted;
     self->wake_fd = self->timer_fd = self->sleep_fd = -1;
     err = make_fds(self);
@@ -102,7 +103,7 @@ static int self_post(struct ri_transport *transport, struct ri_xfer *const *xfer
     pthread_mutex_lock(&self->world->lock);
     err = ri_self_check_bound(self, xfers, n);
     if (!err)
-        err = ri_self_reserve(self->world, n);
+        err = ri_self_provide(self->world, n);
     for (int i = 0; i < n && !err; i++)
         ri_self_post_end(self, xfers[i]);
     pthread_mutex_unlock(&self->world->lock);
@@ -175,6 +176,17 @@ static int self_arm(struct ri_transport *transport)
     }
     timerfd_settime(self->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
     return 1;
+}
+
+static int self_reserve(struct ri_transport *transport, int messages)
+{
+    struct ri_self_world *world = self_of(transport)->world;
+    int err;
+
+    pthread_mutex_lock(&world->lock);
+    err = ri_self_reserve(world, messages);
+    pthread_mutex_unlock(&world->lock);
+    return err;
 }
 
 static void self_cancel(struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
@@ -282,6 +294,7 @@ const struct ri_transport_ops ri_transport_self = {
     .progress = self_progress,
     .event_fd = self_event_fd,
     .arm = self_arm,
+    .reserve = self_reserve,
     .cancel = self_cancel,
     .readers = self_readers,
     .release = self_release,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of transport self: two ends that meet, and for bound ones the count of readers. */
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -8,25 +7,6 @@
 #include "base/status.h"
 #include "transport/self_world.h"
 #include "transport/xfer.h"
-
-int ri_self_reserve(struct ri_self_world *world, int n)
-{
-    int have = 0;
-
-    for (struct ri_self_message *spare = world->spare; spare && have < n; spare = spare->next)
-        have++;
-    for (; have < n; have++) {
-        struct ri_self_message *message = calloc(1, sizeof(*message));
-
-        if (!message)
-            return ri_error(RONDO_ERR_MEMORY, "no memory for %d messages", n);
-        message->next = world->spare;
-        world->spare = message;
-        message->next_all = world->all;
-        world->all = message;
-    }
-    return 0;
-}
 
 static void wake(struct ri_self_world *world, int rank)
 {

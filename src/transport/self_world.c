@@ -108,3 +108,60 @@ void ri_self_world_exit(struct ri_self_world *world, int rank)
     ri_self_forsake(world, rank);
     pthread_mutex_unlock(&world->lock);
 }
+
+/* ---- memory of messages ---- */
+
+static int add_message(struct ri_self_world *world)
+{
+    struct ri_self_message *message = calloc(1, sizeof(*message));
+
+    if (!message)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for %d messages of transport self",
+                        world->message_count + 1);
+    message->next = world->spare;
+    world->spare = message;
+    message->next_all = world->all;
+    world->all = message;
+    world->message_count++;
+    return 0;
+}
+
+/* Frees spare ones beyond what is reserved. */
+static void drop_messages(struct ri_self_world *world)
+{
+    while (world->spare && world->message_count > world->reserved) {
+        struct ri_self_message *message = world->spare, **link = &world->all;
+
+        while (*link != message)
+            link = &(*link)->next_all;
+        *link = message->next_all;
+        world->spare = message->next;
+        world->message_count--;
+        free(message);
+    }
+}
+
+int ri_self_provide(struct ri_self_world *world, int n)
+{
+    int have = 0, err = 0;
+
+    for (struct ri_self_message *spare = world->spare; spare && have < n; spare = spare->next)
+        have++;
+    for (; have < n && !err; have++)
+        err = add_message(world);
+    return err;
+}
+
+int ri_self_reserve(struct ri_self_world *world, int messages)
+{
+    int err = 0;
+
+    world->reserved += messages;
+    while (world->message_count < world->reserved && !err)
+        err = add_message(world);
+    if (err)
+        world->reserved -= messages;
+    if (err || messages < 0)
+        drop_messages(world);
+    return err;
+}

@@ -67,6 +67,7 @@ struct ri_self_world {
     pthread_mutex_t lock;
     pthread_cond_t copied;
     struct ri_self_message *spare, *all;
+    int reserved, message_count; /* of all ranks together; entries of all */
     struct ri_self_message *queue; /* have met, and wait for their links; in order of meeting */
     struct ri_self_member members[];
 };
@@ -91,15 +92,17 @@ void ri_self_world_leave(struct ri_self_world *world);
 int ri_self_world_enter(struct ri_self_world *world, struct ri_self *self);
 void ri_self_world_exit(struct ri_self_world *world, int rank);
 
+/* Under world->lock.  Makes sure that n messages can be posted, of those reserved or beside them. */
+int ri_self_provide(struct ri_self_world *world, int n);
+/* Under world->lock, as the contract's reserve. */
+int ri_self_reserve(struct ri_self_world *world, int messages);
+
 /* ---- self_message.c: all under world->lock ---- */
 
 /* May the bound messages be posted?  0, or RONDO_ERR_ARGUMENT naming the first that may not, and why. */
 int ri_self_check_bound(const struct ri_self *self, struct ri_xfer *const *xfers, int n);
 
-/* Makes sure that n messages can be posted. */
-int ri_self_reserve(struct ri_self_world *world, int n);
-
-/* Posts one end, after ri_self_check_bound and ri_self_reserve. */
+/* Posts one end, after ri_self_check_bound and ri_self_provide. */
 void ri_self_post_end(struct ri_self *self, struct ri_xfer *xfer);
 
 /* Gives links to those that wait for them, up to now: the first of those that find both ways idle. */

@@ -60,6 +60,7 @@ static inline size_t ri_xfer_bytes(const struct ri_xfer *xfer)
 struct ri_transport {
     const struct ri_transport_ops *ops;
     int rank, ranks;
+    size_t message_bytes;   /* that reserve allocates for a message; set by open */
     struct ri_trace *trace; /* the communicator's: its engines note here what they do; NULL: off */
     /* By lane, counted at completion. */
     uint64_t sent_bytes[RI_TRANSPORT_LANES], received_bytes[RI_TRANSPORT_LANES];

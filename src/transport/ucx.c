@@ -89,6 +89,7 @@ static int ucx_open(const struct ri_transport_params *params, struct ri_transpor
     self->base.ops = &ri_transport_ucx;
     self->base.rank = params->rank;
     self->base.ranks = params->ranks;
+    self->base.message_bytes = sizeof(struct ri_ucx_op);
     self->event_fd = -1;
     self->peers = calloc((size_t)params->ranks, sizeof(*self->peers));
     err = self->peers ? 0 : ri_error(RONDO_ERR_MEMORY, "no memory for %d ranks", params->ranks);
@@ -134,7 +135,7 @@ static int ucx_post(struct ri_transport *transport, struct ri_xfer *const *xfers
     for (int i = 0; i < n && !err; i++)
         err = check_peer(self, xfers[i]->peer);
     if (!err)
-        err = ri_ucx_reserve(self, n);
+        err = ri_ucx_provide(self, n);
     if (err)
         return err;
     for (int i = 0; i < n; i++)
@@ -157,6 +158,11 @@ static int ucx_arm(struct ri_transport *transport)
     struct ri_ucx *self = ucx_of(transport);
 
     return self->broken || ucp_worker_arm(self->worker) == UCS_OK;
+}
+
+static int ucx_reserve(struct ri_transport *transport, int messages)
+{
+    return ri_ucx_reserve(ucx_of(transport), messages);
 }
 
 static const char *ucx_way(struct ri_transport *transport, int peer)
@@ -221,6 +227,7 @@ const struct ri_transport_ops ri_transport_ucx = {
     .progress = ucx_progress,
     .event_fd = ucx_event_fd,
     .arm = ucx_arm,
+    .reserve = ucx_reserve,
     .way = ucx_way,
     .cancel = ucx_cancel,
     .close = ucx_close,

@@ -97,7 +97,7 @@ static int await(struct ri_ucx *self, const struct ri_xfer *hellos, int n, int64
  * peer dies while a TCP endpoint to it is being connected.  hellos: two for each peer. */
 static int greet(struct ri_ucx *self, struct ri_xfer *hellos, int n, int64_t deadline_ns)
 {
-    int err = ri_ucx_reserve(self, n), i = 0;
+    int err = ri_ucx_provide(self, n), i = 0;
 
     if (err)
         return err;

@@ -69,25 +69,77 @@ int ri_ucx_rows_type(ucp_datatype_t *rows)
     return ri_error(RONDO_ERR_TRANSPORT, "UCX: no datatype: %s", ucs_status_string(status));
 }
 
-int ri_ucx_reserve(struct ri_ucx *self, int n)
+/* ---- memory of messages ---- */
+
+static int op_is_idle(const struct ri_ucx_op *op)
 {
-    int have = 0;
+    return !op->xfer && !op->request;
+}
+
+static int add_op(struct ri_ucx *self)
+{
+    struct ri_ucx_op *op = calloc(1, sizeof(*op));
+
+    if (!op)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for %d messages of transport ucx", self->op_count + 1);
+    op->owner = self;
+    op->all = self->all;
+    self->all = op;
+    op->spare = self->spare;
+    self->spare = op;
+    self->op_count++;
+    return 0;
+}
+
+/* Frees what idles beyond what is reserved. */
+static void drop_ops(struct ri_ucx *self)
+{
+    struct ri_ucx_op **link = &self->all;
+
+    self->spare = NULL;
+    while (*link) {
+        struct ri_ucx_op *op = *link;
+
+        if (op_is_idle(op) && self->op_count > self->reserved) {
+            *link = op->all;
+            free(op);
+            self->op_count--;
+            continue;
+        }
+        if (op_is_idle(op)) {
+            op->spare = self->spare;
+            self->spare = op;
+        }
+        link = &op->all;
+    }
+}
+
+int ri_ucx_provide(struct ri_ucx *self, int n)
+{
+    int have = 0, err = 0;
 
     for (struct ri_ucx_op *op = self->spare; op && have < n; op = op->spare)
         have++;
-    for (; have < n; have++) {
-        struct ri_ucx_op *op = calloc(1, sizeof(*op));
-
-        if (!op)
-            return ri_error(RONDO_ERR_MEMORY, "no memory for %d messages", n);
-        op->owner = self;
-        op->all = self->all;
-        self->all = op;
-        op->spare = self->spare;
-        self->spare = op;
-    }
-    return 0;
+    for (; have < n && !err; have++)
+        err = add_op(self);
+    return err;
 }
+
+int ri_ucx_reserve(struct ri_ucx *self, int messages)
+{
+    int err = 0;
+
+    self->reserved += messages;
+    while (self->op_count < self->reserved && !err)
+        err = add_op(self);
+    if (err)
+        self->reserved -= messages;
+    if (err || messages < 0)
+        drop_ops(self);
+    return err;
+}
+
+/* ---- one message ---- */
 
 static int peer_is_gone(ucs_status_t status)
 {

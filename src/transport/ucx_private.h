@@ -41,6 +41,7 @@ struct ri_ucx {
     struct ri_ucx_peer *peers;
     struct ri_ucx_way *ways; /* all that differ */
     struct ri_ucx_op *spare, *all;
+    int reserved, op_count; /* messages that may be posted at once; entries of all */
     int event_fd;
     int ended;    /* messages that ended since progress began */
     int failures; /* peers that failed since progress looked */
@@ -51,14 +52,16 @@ struct ri_ucx {
 
 int ri_ucx_rows_type(ucp_datatype_t *rows);
 
-/* Makes sure that n messages can be posted. */
-int ri_ucx_reserve(struct ri_ucx *self, int n);
+/* Makes sure that n messages can be posted, of those reserved or beside them. */
+int ri_ucx_provide(struct ri_ucx *self, int n);
+/* As the contract's reserve. */
+int ri_ucx_reserve(struct ri_ucx *self, int messages);
 
 /* Takes what has come and nobody expected, which UCX would complain of; bounded.  memory: to be freed when
  * the worker is gone. */
 void ri_ucx_drain(struct ri_ucx *self, void **memory);
 
-/* Hands a message to UCX, after ri_ucx_reserve.  The xfer may have ended at return. */
+/* Hands a message to UCX, after ri_ucx_provide.  The xfer may have ended at return. */
 void ri_ucx_start(struct ri_ucx *self, struct ri_xfer *xfer);
 
 /* One round of UCX.  Returns how much happened, or RONDO_ERR_TRANSPORT when broken. */

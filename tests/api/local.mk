@@ -109,6 +109,13 @@ tests_api_test_bind_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wr
 	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=ri_bootstrap_allgather,--wrap=ri_pieces_list
 tests_api_test_bind_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_reserve
+tests_api_test_reserve_SOURCES = tests/api/test_reserve.c $(api_shard)
+tests_api_test_reserve_CFLAGS = $(test_cflags)
+tests_api_test_reserve_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
+	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=free
+tests_api_test_reserve_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_token_parts
 tests_api_test_token_parts_SOURCES = tests/api/test_token_parts.c $(api_shard)
 tests_api_test_token_parts_CFLAGS = $(test_cflags)

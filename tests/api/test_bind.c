@@ -16,7 +16,6 @@
 #include "plan/plan.h"
 #include "tests/api/shard.h"
 #include "tests/short.h"
-#include "transport/self_world.h"
 
 /* ---- what is counted, by the thread of each rank ---- */
 
@@ -164,25 +163,12 @@ static int check_length(rondo_comm_t comm, struct test *t, rondo_plan_t plan, in
     return bad;
 }
 
-/* Transport self keeps a spare for each message under way, as many as there ever were: how many that are
- * depends on timing. */
-static int reserve_messages(rondo_comm_t comm)
-{
-    struct ri_self_world *world = ((struct ri_self *)(void *)comm->transport)->world;
-    int err;
-
-    pthread_mutex_lock(&world->lock);
-    err = ri_self_reserve(world, 1000);
-    pthread_mutex_unlock(&world->lock);
-    return expect(!err, "%s", rondo_last_error());
-}
-
 static int lengths_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
     rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
     rondo_plan_t plan = plan_of(comm, t, t->problem.tokens, ranks);
-    int bad = reserve_messages(comm);
+    int bad = 0;
 
     for (const int64_t *tokens = t->lengths; *tokens; tokens++)
         bad += check_length(comm, t, plan, *tokens);
