@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 hosts=$top_srcdir/tests/hosts/hosts.sh
 work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+trap end_all EXIT
 unset RONDO_TEST_HOSTS
 export TMPDIR=$work/tmp # what a process of the victim is known by
 
@@ -23,16 +23,22 @@ exec 8<> <(:)
 
 is_there() { [ -e "$1" ]; }
 
-# Processes that were started for a victim.
+# Processes that were started for a victim: pids.
 left_processes() {
     local at
     for at in $(grep -lasz "^TMPDIR=$work/tmp\$" /proc/[0-9]*/environ); do
         at=${at%/environ}
         [ "${at#/proc/}" = $$ ] || [ "$(awk '{ print $4 }' "$at/stat" 2> /dev/null)" = $$ ] ||
-            tr '\0' ' ' < "$at/cmdline"
-    done 2> /dev/null
+            ! [ -d "$at" ] || echo "${at#/proc/}"
+    done
 }
 no_process() { [ -z "$(left_processes)" ]; }
+
+end_all() {
+    local pid
+    for pid in $(left_processes); do kill -KILL "$pid" 2> /dev/null; done
+    rm -rf "$work"
+}
 no_folder() { [ -z "$(ls "$work/tmp")" ]; }
 
 outside() {
@@ -45,7 +51,7 @@ outside() {
 # nothing_is_left NAME
 nothing_is_left() {
     : > "$work/why"
-    within no_process || { echo "processes:"; left_processes; } >> "$work/why"
+    within no_process || ps -o pid,args -p "$(left_processes | paste -sd,)" >> "$work/why"
     within no_folder || ls "$work/tmp" >> "$work/why"
     outside > "$work/after"
     diff "$work/before" "$work/after" >> "$work/why"
