@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention and its gradients over P ranks against fp64 on one.  Without options: a small set, as TAP.
  * --all: many cases over all schemes, a row per scheme, hosts and ranks.  --bytes: what was sent, by
- * tensor and lane, beside what the formulas say. */
+ * tensor and lane, beside what the formulas say.  --joined: this process is one rank, started by a
+ * launcher; rank 0 says what came of all. */
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 
 enum mode { TAP, ALL, BYTES };
 
+enum { FORKED_RANKS = 5 }; /* at most, without a launcher */
+
 /* A list of names that an option may narrow. */
 struct choice {
     const char *const *names; /* ends with NULL */
@@ -25,6 +28,7 @@ struct run {
     const char *kernel;
     struct choice transports, schedules, backwards, bindings;
     int ranks, hosts; /* 0: all */
+    int joined;
     int groups, cases, wrong;
 };
 
@@ -85,14 +89,14 @@ static const char *const schedule_names[] = { "ring", "two-level", "direct", NUL
 static const char *const backward_names[] = { "kv-grad", "q-grad", NULL };
 static const char *const binding_names[] = { "copy", "auto", NULL };
 
-/* Only self can bind, so elsewhere "auto" would be "copy" once more.  The small set leaves copying to
- * the others. */
+/* Only self can bind, so elsewhere "auto" would be "copy" once more, and has to be asked for.  The small
+ * set leaves copying to the others. */
 static int is_run(const struct test *t, const struct run *run, const char *binding)
 {
     int binds = strcmp(t->transport, "self") == 0 && run->mode != BYTES;
 
     if (strcmp(binding, "auto") == 0)
-        return binds && takes(&run->bindings, binding);
+        return (binds || (run->joined && run->bindings.only)) && takes(&run->bindings, binding);
     return !(binds && run->mode == TAP && ri_transport_find("ucx")) && takes(&run->bindings, binding);
 }
 
@@ -266,7 +270,7 @@ static void run_group(struct run *run, const char *transport, int ranks, int hos
 /* Five ranks on three hosts are 2 + 2 + 1. */
 static void run_transport(struct run *run, const char *transport, struct problem *problems, int count)
 {
-    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
+    for (int ranks = 1; ranks <= FORKED_RANKS; ranks++)
         for (int hosts = 1; hosts <= ranks; hosts++) {
             if (run->ranks && ranks != run->ranks)
                 continue;
@@ -274,6 +278,52 @@ static void run_transport(struct run *run, const char *transport, struct problem
                 continue;
             run_group(run, transport, ranks, hosts, problems, count);
         }
+}
+
+static void print_head(const struct run *run)
+{
+    if (run->mode == ALL)
+        print_all_head();
+    if (run->mode == BYTES)
+        print_bytes_head();
+}
+
+static int run_joined(struct run *run, struct problem *problems, int count)
+{
+    struct test *t = shared_memory(sizeof(*t));
+    rondo_comm_t comm = NULL;
+    int rank = 0, err;
+
+    t->kernel = run->kernel;
+    t->last_layout = run->mode == BYTES ? 0 : LAYOUTS - 1;
+    t->problems = problems, t->problem_count = count;
+    err = join_ranks(t, &comm, &rank);
+    if (!err) {
+        if (rank > 0 && !freopen("/dev/null", "w", stdout))
+            exit(1);
+        print_head(run);
+        add_schemes(t, run);
+        err = run_cases(comm, rank, t);
+    }
+    if (!err)
+        err = share_outcomes(comm, rank, t);
+    if (!err)
+        judge(t, run, 0);
+    if (!err && run->mode == TAP)
+        printf("%sok %d - %s over %d ranks on %d hosts equals fp64 on one\n", run->wrong ? "not " : "",
+               ++run->groups, t->transport, t->ranks, t->hosts);
+    rondo_comm_destroy(comm);
+    shared_memory_release(t, sizeof(*t));
+    return err;
+}
+
+static void run_transports(struct run *run, struct problem *problems, int count)
+{
+    print_head(run);
+    for (int i = 0; transport_names[i]; i++)
+        if (takes(&run->transports, transport_names[i]) &&
+            (run->transports.only || ri_transport_find(transport_names[i])))
+            run_transport(run, transport_names[i], problems, count);
 }
 
 static void run_all(struct run *run)
@@ -284,10 +334,10 @@ static void run_all(struct run *run)
     if (!problems)
         exit(1);
     count = add_problems(problems, run->mode);
-    for (int i = 0; transport_names[i]; i++)
-        if (takes(&run->transports, transport_names[i]) &&
-            (run->transports.only || ri_transport_find(transport_names[i])))
-            run_transport(run, transport_names[i], problems, count);
+    if (run->joined)
+        run->wrong += run_joined(run, problems, count) != 0;
+    else
+        run_transports(run, problems, count);
     for (int i = 0; i < count; i++)
         problem_release(&problems[i]);
     free(problems);
@@ -298,7 +348,7 @@ static int usage(FILE *out, int code)
     fprintf(out, "usage: attention [--all | --bytes] [--transport LIST] [--schedule LIST] "
                  "[--backward LIST]\n"
                  "                 [--binding copy,auto] [--hosts N] [--ranks P] "
-                 "[--kernel flash|reference]\n"
+                 "[--kernel flash|reference] [--joined]\n"
                  "Attention and gradients against fp64 on one rank: a small set as TAP, or all, or "
                  "their bytes.\n");
     return code;
@@ -332,6 +382,7 @@ static int parse(struct run *run, int argc, char **argv)
         { "backward", required_argument, NULL, 'w' }, { "binding", required_argument, NULL, 'i' },
         { "hosts", required_argument, NULL, 'o' },    { "ranks", required_argument, NULL, 'r' },
         { "kernel", required_argument, NULL, 'k' },   { "help", no_argument, NULL, 'h' },
+        { "joined", no_argument, NULL, 'j' },
         { NULL, 0, NULL, 0 },
     };
     int option;
@@ -346,6 +397,7 @@ static int parse(struct run *run, int argc, char **argv)
         else if (option == 'o') run->hosts = atoi(optarg);
         else if (option == 'r') run->ranks = atoi(optarg);
         else if (option == 'k') run->kernel = optarg;
+        else if (option == 'j') run->joined = 1;
         else return usage(option == 'h' ? stdout : stderr, option == 'h' ? 1 : 2);
     }
     if (check_names("transport", &run->transports) || check_names("schedule", &run->schedules) ||
@@ -363,10 +415,6 @@ int main(int argc, char **argv)
 
     if (stop)
         return stop == 1 ? 0 : stop;
-    if (run.mode == ALL)
-        print_all_head();
-    if (run.mode == BYTES)
-        print_bytes_head();
     run_all(&run);
     if (run.mode == TAP)
         printf("1..%d\n", run.groups);

@@ -10,7 +10,7 @@
 /* fp32 kernels, fp32 partials and sums of at most a few thousand terms of unit variance. */
 #define BAR 1e-5
 
-enum { LAYOUTS = 3, MAX_RANKS = 5, MAX_PROBLEMS = 32, MAX_SCHEMES = 12 };
+enum { LAYOUTS = 3, MAX_RANKS = 8, MAX_PROBLEMS = 32, MAX_SCHEMES = 12 };
 
 /* What is compared: with fp64 on one rank, then gradients of the scheme's twin, which differs from it
  * in the backward alone. */
@@ -47,6 +47,12 @@ int is_twin(const struct test *t, int scheme); /* of the scheme before it */
 
 /* One rank through all cases, for run_ranks; arg is the test. */
 int run_rank(int rank, int ranks, void *arg);
+
+/* The same for a process that is one rank of the environment's: the communicator with transport, ranks
+ * and hosts of the test, the cases, and the outcomes of every rank, on every rank. */
+int join_ranks(struct test *t, rondo_comm_t *comm, int *rank);
+int run_cases(rondo_comm_t comm, int rank, struct test *t);
+int share_outcomes(rondo_comm_t comm, int rank, struct test *t);
 
 /* Counted bytes beside those of the formulas, a row per scheme, problem and lane.  Returns how many
  * cases differ on any rank. */

@@ -244,6 +244,18 @@ int is_twin(const struct test *t, int scheme)
            strcmp(at->binding, before->binding) == 0;
 }
 
+int run_cases(rondo_comm_t comm, int rank, struct test *t)
+{
+    int err = 0;
+
+    for (int kind = t->first_layout; !err && kind <= t->last_layout; kind++)
+        for (int i = 0; !err && i < t->problem_count; i++)
+            err = run_problem(comm, t, kind, i, rank);
+    if (err)
+        fprintf(stderr, "# rank %d: %s: %s\n", rank, rondo_strerror(err), rondo_last_error());
+    return err;
+}
+
 int run_rank(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
@@ -256,11 +268,10 @@ int run_rank(int rank, int ranks, void *arg)
     config.transport = t->transport;
     config.host_id = host;
     err = meet(&t->meeting, rank, ranks, &config, &comm);
-    for (int kind = t->first_layout; !err && kind <= t->last_layout; kind++)
-        for (int i = 0; !err && i < t->problem_count; i++)
-            err = run_problem(comm, t, kind, i, rank);
     if (err)
         fprintf(stderr, "# rank %d: %s: %s\n", rank, rondo_strerror(err), rondo_last_error());
+    else
+        err = run_cases(comm, rank, t);
     rondo_comm_destroy(comm);
     return err;
 }

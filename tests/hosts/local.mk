@@ -1,8 +1,13 @@
 # Names the files of tests/hosts: real processes in network namespaces, over links of a given rate.
 # Needs root, so not part of check.
-EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/check.sh $(hosts_tests)
-hosts_tests = tests/hosts/leaves_nothing.sh
+EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/check.sh tests/hosts/jobs.sh $(hosts_tests)
+hosts_tests = tests/hosts/leaves_nothing.sh tests/hosts/comm.sh tests/hosts/attention.sh tests/hosts/train.sh
+hosts_programs = tests/e2e/attention$(EXEEXT) tests/e2e/comm_probe$(EXEEXT) tests/hosts/collectives$(EXEEXT)
 
-check-hosts: all
+noinst_PROGRAMS += tests/hosts/collectives
+tests_hosts_collectives_SOURCES = tests/hosts/collectives.c
+tests_hosts_collectives_LDADD = librondo.la
+
+check-hosts: all $(hosts_programs)
 	$(AM_TESTS_ENVIRONMENT) cd '$(srcdir)' && bash tests/hosts/check.sh $(hosts_tests)
 .PHONY: check-hosts
