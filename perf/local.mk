@@ -14,7 +14,8 @@ endif
 
 bin_PROGRAMS += perf/rondo_ring
 perf_rondo_ring_SOURCES = perf/rondo_ring.c perf/ring_run.c perf/ring_run.h perf/ring_block.c \
-	perf/ring_block.h
+	perf/ring_block.h perf/ring_rewrite.c perf/ring_rewrite.h perf/ring_memory.c perf/pattern.c \
+	perf/pattern.h
 perf_rondo_ring_LDADD = perf/libperf.la librondo.la
 
 # It measures the transport itself, and so has the core's internal calls.

@@ -27,6 +27,9 @@ void perf_peer_barrier(void);
  * swaps them, as blocks go round a ring. */
 void perf_peer_hops(char *buffers[2], size_t bytes, int hops);
 
+/* One such hop. */
+void perf_peer_hop(char *from, char *to, size_t bytes);
+
 /* A block goes round the ring of ranks, from rank 0 to rank 0, so many times. */
 void perf_peer_token(char *out, char *in, size_t bytes, int rounds);
 

@@ -49,18 +49,20 @@ void perf_peer_barrier(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-void perf_peer_hops(char *buffers[2], size_t bytes, int hops)
+void perf_peer_hop(char *from, char *to, size_t bytes)
 {
     int rank, size;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    for (int hop = 0; hop < hops; hop++) {
-        char *from = buffers[hop % 2], *to = buffers[1 - hop % 2];
+    MPI_Sendrecv(from, (int)bytes, MPI_BYTE, (rank + 1) % size, 0, to, (int)bytes, MPI_BYTE,
+                 (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
 
-        MPI_Sendrecv(from, (int)bytes, MPI_BYTE, (rank + 1) % size, 0, to, (int)bytes, MPI_BYTE,
-                     (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    }
+void perf_peer_hops(char *buffers[2], size_t bytes, int hops)
+{
+    for (int hop = 0; hop < hops; hop++)
+        perf_peer_hop(buffers[hop % 2], buffers[1 - hop % 2], bytes);
 }
 
 void perf_peer_token(char *out, char *in, size_t bytes, int rounds)

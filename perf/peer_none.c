@@ -39,6 +39,10 @@ void perf_peer_hops(char *buffers[2], size_t bytes, int hops)
 {
 }
 
+void perf_peer_hop(char *from, char *to, size_t bytes)
+{
+}
+
 void perf_peer_token(char *out, char *in, size_t bytes, int rounds)
 {
 }

@@ -2,6 +2,7 @@
 #include "ring_block.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -10,6 +11,25 @@
  * beside the hop that is timed. */
 enum { MAX_TOKEN_FLOATS = 1024, V_SHARE = 64 };
 
+static int v_part(size_t token_floats)
+{
+    return token_floats >= V_SHARE ? (int)(token_floats / V_SHARE) : 1;
+}
+
+int ring_shape_init_wide(struct ring_shape *shape, size_t bytes, size_t tokens, size_t *multiple)
+{
+    size_t token_floats = 2; /* one of k, one of v */
+
+    while (tokens > 1 && (bytes % (tokens * sizeof(float)) || bytes / tokens < 2 * sizeof(float)))
+        tokens /= 2;
+    if (bytes % sizeof(float) == 0 && bytes >= 2 * sizeof(float))
+        token_floats = bytes / sizeof(float) / tokens;
+    if (token_floats > INT_MAX)
+        token_floats = 2;
+    return ring_shape_init(shape, bytes, (int)token_floats - v_part(token_floats),
+                           v_part(token_floats), multiple);
+}
+
 int ring_shape_init(struct ring_shape *shape, size_t bytes, int qk_dim, int v_dim, size_t *multiple)
 {
     size_t token_floats = MAX_TOKEN_FLOATS;
@@ -17,7 +37,7 @@ int ring_shape_init(struct ring_shape *shape, size_t bytes, int qk_dim, int v_di
     if (qk_dim == 0) {
         while (token_floats > 2 && bytes % (token_floats * sizeof(float)) != 0)
             token_floats /= 2;
-        v_dim = token_floats >= V_SHARE ? (int)token_floats / V_SHARE : 1;
+        v_dim = v_part(token_floats);
         qk_dim = (int)token_floats - v_dim;
     }
     *multiple = ((size_t)qk_dim + (size_t)v_dim) * sizeof(float);

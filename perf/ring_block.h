@@ -21,6 +21,10 @@ struct ring_shape {
 int ring_shape_init(struct ring_shape *shape, size_t bytes, int qk_dim, int v_dim,
                     size_t *multiple);
 
+/* The same for rows so wide that a block has `tokens` tokens, a power of two, or the largest part of it
+ * that goes. */
+int ring_shape_init_wide(struct ring_shape *shape, size_t bytes, size_t tokens, size_t *multiple);
+
 /* k: [tokens][qk_dim], v: [tokens][v_dim] of this rank; all elements differ by owner, position and
  * iteration, so that a stale or misplaced block shows. */
 void ring_fill(const struct ring_shape *shape, uint32_t iteration, float *k, float *v);

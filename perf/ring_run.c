@@ -61,32 +61,34 @@ static rondo_status_t allocate(struct ring_run *run)
     return ok ? 0 : RONDO_ERR_MEMORY;
 }
 
-static rondo_status_t plan(struct ring_run *run)
+rondo_status_t ring_plan(rondo_comm_t comm, const struct ring_shape *shape,
+                         const rondo_kernel_t *kernel, rondo_layout_t *layout, rondo_plan_t *plan)
 {
-    const struct ring_shape *shape = &run->check.shape;
-    rondo_layout_desc_t layout = RONDO_LAYOUT_DESC_INIT;
+    rondo_layout_desc_t deal = RONDO_LAYOUT_DESC_INIT;
     rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
     rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
     rondo_status_t status;
 
-    layout.tokens = shape->tokens * shape->ranks;
-    layout.ranks = shape->ranks;
+    deal.tokens = shape->tokens * shape->ranks;
+    deal.ranks = shape->ranks;
     desc.mask = RONDO_MASK_FULL; /* every block must come */
     desc.q_heads = desc.kv_heads = 1;
     desc.qk_dim = shape->qk_dim;
     desc.v_dim = shape->v_dim;
-    run->kernel = (rondo_kernel_t){.struct_bytes = sizeof(run->kernel),
-                                   .name = "rondo_ring",
-                                   .flags = RONDO_KERNEL_MERGES,
-                                   .context = &run->check,
-                                   .forward = ring_forward};
     options.schedule = "ring";
     options.backward = "none";
-    options.kernel = &run->kernel;
-    status = rondo_layout_create(&layout, &run->layout);
-    if (!status)
-        status = rondo_attention_plan(run->comm, run->layout, &desc, &options, &run->plan);
-    return status;
+    options.kernel = kernel;
+    status = rondo_layout_create(&deal, layout);
+    return status ? status : rondo_attention_plan(comm, *layout, &desc, &options, plan);
+}
+
+void ring_print_plan(struct perf_bench *bench, rondo_plan_t plan)
+{
+    char text[8192];
+
+    if (bench->info.rank == 0 && bench->options.full &&
+        !rondo_plan_describe(plan, text, sizeof(text), NULL))
+        perf_report_text(&bench->report, "plan", text);
 }
 
 rondo_status_t ring_run_init(struct ring_run *run, rondo_comm_t comm,
@@ -108,9 +110,14 @@ rondo_status_t ring_run_init(struct ring_run *run, rondo_comm_t comm,
     shape->ranks = info.size;
     if (ring_shape_init(shape, bytes, own->qk_dim, own->v_dim, &multiple))
         return RONDO_ERR_ARGUMENT;
+    run->kernel = (rondo_kernel_t){.struct_bytes = sizeof(run->kernel),
+                                   .name = "rondo_ring",
+                                   .flags = RONDO_KERNEL_MERGES,
+                                   .context = &run->check,
+                                   .forward = ring_forward};
     if (!status)
         status = allocate(run);
-    return status ? status : plan(run);
+    return status ? status : ring_plan(comm, shape, &run->kernel, &run->layout, &run->plan);
 }
 
 rondo_status_t ring_run_verify(struct ring_run *run, uint32_t first_iteration, int rotations,

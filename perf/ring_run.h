@@ -4,13 +4,30 @@
 
 #include <rondo/rondo.h>
 
-#include "options.h"
+#include "bench.h"
 #include "ring_block.h"
 
 /* What rondo_ring takes beside the common options. */
 struct ring_options {
     int qk_dim, v_dim; /* --dims; 0: by size */
+    int rewrite;       /* --rewrite */
+    unsigned memories; /* --memory: 1 << RING_ALLOC, 1 << RING_CALLER */
 };
+
+/* Where a block may lie: in memory of rondo_mem_alloc, or in memory of malloc. */
+enum { RING_ALLOC, RING_CALLER, RING_MEMORIES };
+
+const char *ring_memory_name(int memory);
+/* Touched.  NULL: none. */
+void *ring_memory_alloc(rondo_comm_t comm, int memory, size_t bytes);
+void ring_memory_free(rondo_comm_t comm, int memory, void *block);
+
+/* Collective: a forward ring over blocks of this shape, with this kernel, which outlives the plan. */
+rondo_status_t ring_plan(rondo_comm_t comm, const struct ring_shape *shape,
+                         const rondo_kernel_t *kernel, rondo_layout_t *layout, rondo_plan_t *plan);
+
+/* Header lines of -f: what the plan says of itself. */
+void ring_print_plan(struct perf_bench *bench, rondo_plan_t plan);
 
 /* One size of rondo_ring: a plan, its tensors, and the times that were taken. */
 struct ring_run {

@@ -12,6 +12,7 @@
 #include "measure.h"
 #include "options.h"
 #include "print.h"
+#include "ring_rewrite.h"
 #include "ring_run.h"
 
 static const char summary[] =
@@ -21,7 +22,12 @@ static const char summary[] =
 static const char meaning[] =
     "size: bytes of one K+V block, as sent per hop per rank.  hop: median over repetitions of the mean\n"
     "on the slowest rank.  algbw = ranks * size / rotation; busbw = (ranks - 1) * size / rotation, what\n"
-    "a rank sends.  exposed: a transfer was under way and nothing computed, per hop.\n";
+    "a rank sends.  exposed: a transfer was under way and nothing computed, per hop.\n"
+    "--rewrite: times of one iteration, in which the owner writes its block, the block goes round, every\n"
+    "rank reads (sums) every block once, and all have ended before it is written again.  peer: the same\n"
+    "by MPI: write, ranks - 1 times MPI_Sendrecv, one read of each block.  alloc x = peer / alloc,\n"
+    "caller x = peer / caller.  Bars inside a host at 4 and 16 MiB: alloc x 3; caller x 1.2 with 2\n"
+    "ranks, 2 with 4.  moved: bytes that a rank sends in an iteration, as the transport counts them.\n";
 
 static int take_dims(void *context, const char *text)
 {
@@ -37,9 +43,36 @@ static int take_dims(void *context, const char *text)
     return 0;
 }
 
+static int take_memory(void *context, const char *text)
+{
+    struct ring_options *own = context;
+
+    if (strcmp(text, "alloc") == 0)
+        own->memories = 1u << RING_ALLOC;
+    else if (strcmp(text, "caller") == 0)
+        own->memories = 1u << RING_CALLER;
+    else if (strcmp(text, "both") == 0)
+        own->memories = 1u << RING_ALLOC | 1u << RING_CALLER;
+    else
+        return -1;
+    return 0;
+}
+
+static int take_rewrite(void *context, const char *text)
+{
+    struct ring_options *own = context;
+
+    own->rewrite = 1;
+    return 0;
+}
+
 static const struct perf_extra extras[] = {
     {"dims", "QK:V", "head sizes of the block; 4*(QK+V) divides the size [by size]",
      "QK:V, two whole numbers from 1 to 65536", take_dims},
+    {"memory", "KIND", "with --rewrite: alloc (rondo_mem_alloc), caller (malloc), both [both]",
+     "alloc, caller or both", take_memory},
+    {"rewrite", NULL, "blocks are written anew and read by every rank in each iteration", NULL,
+     take_rewrite},
     {NULL, NULL, NULL, NULL, NULL}};
 
 enum column {
@@ -133,22 +166,19 @@ static int measure(struct perf_bench *bench, struct ring_run *run)
     return RONDO_OK;
 }
 
-static void print_plan(struct perf_bench *bench, const struct ring_run *run)
-{
-    char text[8192];
-
-    if (bench->options.full && !rondo_plan_describe(run->plan, text, sizeof(text), NULL))
-        perf_report_text(&bench->report, "plan", text);
-}
-
 static int run_size(struct perf_bench *bench, size_t bytes, int first)
 {
+    const struct ring_options *own = bench->options.own;
     struct ring_run run;
-    int status =
+    int status;
+
+    if (own->rewrite)
+        return ring_rewrite_size(bench, bytes, first);
+    status =
         perf_failed(bench, "the plan", ring_run_init(&run, bench->comm, &bench->options, bytes));
 
-    if (!status && first && bench->info.rank == 0)
-        print_plan(bench, &run);
+    if (!status && first)
+        ring_print_plan(bench, run.plan);
     if (!status)
         status = measure(bench, &run);
     ring_run_release(&run);
@@ -159,8 +189,16 @@ static int run_size(struct perf_bench *bench, size_t bytes, int first)
 
 static void print_algorithm(struct perf_bench *bench)
 {
+    const struct ring_options *own = bench->options.own;
+
     perf_report_header(&bench->report, "algorithm",
                        "ring, forward, mask full, f32, one K+V block per hop, slowest rank");
+    if (!own->rewrite)
+        return;
+    perf_report_header(&bench->report, "iteration",
+                       "owner writes its block, every rank reads every block once, all have ended");
+    perf_report_header(&bench->report, "bars",
+                       "inside a host at 4 and 16 MiB: alloc x 3; caller x 1.2 with 2 ranks, 2 with 4");
 }
 
 /* Sizes double, so that all are multiples when the first one is. */
@@ -169,8 +207,11 @@ static int refuse_sizes(const struct perf_options *options)
     const struct ring_options *own = options->own;
     struct ring_shape shape;
     size_t multiple;
+    int bad = own->rewrite ? ring_rewrite_shape(&shape, own, options->min_bytes, &multiple)
+                           : ring_shape_init(&shape, options->min_bytes, own->qk_dim, own->v_dim,
+                                             &multiple);
 
-    if (ring_shape_init(&shape, options->min_bytes, own->qk_dim, own->v_dim, &multiple) == 0)
+    if (!bad)
         return 0;
     fprintf(stderr, "rondo_ring: -m: size %zu is refused: give a multiple of %zu\n",
             options->min_bytes, multiple);
@@ -179,12 +220,14 @@ static int refuse_sizes(const struct perf_options *options)
 
 static const struct perf_column *choose_columns(const struct perf_options *options)
 {
-    return columns;
+    const struct ring_options *own = options->own;
+
+    return own->rewrite ? ring_rewrite_columns : columns;
 }
 
 int main(int argc, char **argv)
 {
-    static struct ring_options own;
+    static struct ring_options own = {.memories = 1u << RING_ALLOC | 1u << RING_CALLER};
     static const struct perf_program program = {
         .about = {.name = "rondo_ring",
                   .summary = summary,

@@ -34,6 +34,7 @@ refuses "--peer mpi: " --peer mpi
 refuses "'0'" --alternate 0
 refuses "'never'" --timeout never
 refuses "'stray'" stray
+refuses "--memory 'stack' is refused: give alloc, caller or both" --memory stack
 refuses "1 rank" -m 64
 
 if ! grep -q '^#define HAVE_UCX 1' "$top_builddir/build-config.h"; then
@@ -84,6 +85,29 @@ status=$?
 } > "$work/reasons"
 tap_empty "a JSON file that cannot be written ends all ranks" "$work/reasons"
 
+# Blocks of whole lines, of one token, and with a rest behind the last line.
+ranks 3 "$ring" --rewrite -m 8:8 -i 3 --alternate 2 -f --json "$work/json" > "$work/out" 2> "$work/err"
+status=$?
+ranks 2 "$ring" --rewrite -m 100012:100012 -i 3 -c --alternate 1 -f >> "$work/out" 2>> "$work/err" || status=$?
+ranks 4 "$ring" --rewrite -m 262144:524288 -i 3 --alternate 1 -f >> "$work/out" 2>> "$work/err" || status=$?
+{
+    [ "$status" -eq 0 ] || { echo "status $status"; cat "$work/err"; }
+    awk '!/^#/ { rows++; if ($NF != 0 || NF != 11 || $4 <= 0 || $5 <= 0) print "row: " $0 }
+        END { if (rows != 4) print rows + 0 " rows, not 4" }' "$work/out"
+    [ "$(grep -c '"alloc_us":.*"caller_us":.*"wrong":0}' "$work/json")" -eq 1 ] || echo "no result in JSON"
+    grep -q '^# iteration: owner writes' "$work/out" || echo "the header does not say what an iteration is"
+} > "$work/reasons"
+tap_empty "--rewrite sums every block in each iteration" "$work/reasons"
+
+# A block of the caller moves once for each hop, or is read in place, also from the first copy of it.
+ranks 2 "$ring" --rewrite --memory caller -m 65536:65536 -i 2 --alternate 1 -f --csv > "$work/out" 2> "$work/err"
+status=$?
+{
+    [ "$status" -eq 0 ] || { echo "status $status"; cat "$work/err"; }
+    grep -Eq '^65536,32,1,,[0-9.]+,,[0-9.]+,,(0|65536),2,0$' "$work/out" || { echo "no row:"; cat "$work/out"; }
+} > "$work/reasons"
+tap_empty "--memory caller times that alone" "$work/reasons"
+
 # The peer's own leaks and stray reports are not ours to judge.
 name="2 ranks started by MPI measure against it"
 if ! "$ring" --help | grep -q 'built with MPI: yes' || ! command -v mpirun.openmpi > /dev/null; then
@@ -101,5 +125,15 @@ else
             { echo "not two rows:"; cat "$work/out"; }
     } > "$work/reasons"
     tap_empty "$name" "$work/reasons"
+
+    ASAN_OPTIONS=detect_leaks=0 timeout 60 mpirun.openmpi --oversubscribe --bind-to none \
+        --mca mpi_yield_when_idle 1 -n 3 "$ring" --rewrite -m 65536:65536 -i 3 --alternate 3 --csv --peer mpi \
+        > "$work/out" 2> "$work/err"
+    status=$?
+    {
+        [ "$status" -eq 0 ] || { echo "status $status"; cat "$work/err"; }
+        grep -Eq '^65536,2(,[0-9.]+){5},0$' "$work/out" || { echo "no row:"; cat "$work/out"; }
+    } > "$work/reasons"
+    tap_empty "3 ranks rewrite beside MPI, which reads the same sums" "$work/reasons"
 fi
 tap_done

@@ -50,6 +50,11 @@ tests_unit_test_host_SOURCES = tests/unit/test_host.c
 tests_unit_test_host_CFLAGS = $(test_cflags)
 tests_unit_test_host_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_pattern
+tests_unit_test_pattern_SOURCES = tests/unit/test_pattern.c perf/pattern.c perf/pattern.h
+tests_unit_test_pattern_CFLAGS = $(test_cflags)
+tests_unit_test_pattern_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_ring_block
 tests_unit_test_ring_block_SOURCES = tests/unit/test_ring_block.c perf/ring_block.c perf/ring_block.h
 tests_unit_test_ring_block_CFLAGS = $(test_cflags)
