@@ -94,7 +94,7 @@ struct ri_xfer perf_link_message(const struct perf_link *link, int peer, uint64_
 {
     struct ri_xfer xfer = {.tag = FIRST_TAG + n % FIRST_TAG,
                            .base = base,
-                           .rows = 1,
+                           .rows = bytes > 0,
                            .row_bytes = bytes,
                            .row_stride = bytes,
                            .peer = peer};

@@ -23,3 +23,8 @@ bin_PROGRAMS += perf/rondo_latency
 perf_rondo_latency_SOURCES = perf/rondo_latency.c perf/hand.c perf/hand.h perf/link.c perf/link.h \
 	perf/futex.c perf/futex.h perf/pattern.c perf/pattern.h
 perf_rondo_latency_LDADD = perf/libperf.la librondo_core.la
+
+bin_PROGRAMS += perf/rondo_bw
+perf_rondo_bw_SOURCES = perf/rondo_bw.c perf/stream.c perf/stream.h perf/link.c perf/link.h \
+	perf/pattern.c perf/pattern.h
+perf_rondo_bw_LDADD = perf/libperf.la librondo_core.la

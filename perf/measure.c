@@ -76,6 +76,16 @@ rondo_status_t perf_sum_over_ranks(rondo_comm_t comm, double *data, size_t count
                      &request);
 }
 
+double perf_algbw(double ranks, double bytes, double us)
+{
+    return ranks * bytes / us / 1e3;
+}
+
+double perf_busbw(double ranks, double bytes, double us)
+{
+    return (ranks - 1) * bytes / us / 1e3;
+}
+
 int perf_ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

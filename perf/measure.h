@@ -24,6 +24,11 @@ rondo_status_t perf_barrier(rondo_comm_t comm);
 rondo_status_t perf_max_over_ranks(rondo_comm_t comm, double *data, size_t count);
 rondo_status_t perf_sum_over_ranks(rondo_comm_t comm, double *data, size_t count);
 
+/* Of a ring in which each of `ranks` blocks of `bytes` goes to every rank, in us; GB/s, GB = 1e9 bytes.
+ * algbw counts all blocks, busbw those that a rank sends: busbw = algbw * (ranks - 1) / ranks. */
+double perf_algbw(double ranks, double bytes, double us);
+double perf_busbw(double ranks, double bytes, double us);
+
 /* For qsort of doubles. */
 int perf_ascending(const void *a, const void *b);
 

@@ -30,6 +30,10 @@ void perf_peer_hops(char *buffers[2], size_t bytes, int hops);
 /* One such hop. */
 void perf_peer_hop(char *from, char *to, size_t bytes);
 
+/* Windows of messages with one partner, from `out` and to `in`, either NULL: none that way; the receiver
+ * says when a window has come. */
+void perf_peer_windows(char *out, char *in, int partner, size_t bytes, int window, int windows);
+
 /* A block goes round the ring of ranks, from rank 0 to rank 0, so many times. */
 void perf_peer_token(char *out, char *in, size_t bytes, int rounds);
 

@@ -81,3 +81,31 @@ void perf_peer_token(char *out, char *in, size_t bytes, int rounds)
             MPI_Send(out, (int)bytes, MPI_BYTE, next, 0, MPI_COMM_WORLD);
     }
 }
+
+/* The word of the receiver has tag 1. */
+static void one_window(char *out, char *in, int partner, int bytes, int window,
+                       MPI_Request *requests)
+{
+    int n = 0;
+
+    for (int i = 0; i < window && in; i++)
+        MPI_Irecv(in, bytes, MPI_BYTE, partner, 0, MPI_COMM_WORLD, &requests[n++]);
+    for (int i = 0; i < window && out; i++)
+        MPI_Isend(out, bytes, MPI_BYTE, partner, 0, MPI_COMM_WORLD, &requests[n++]);
+    MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+    if (in)
+        MPI_Send(NULL, 0, MPI_BYTE, partner, 1, MPI_COMM_WORLD);
+    if (out)
+        MPI_Recv(NULL, 0, MPI_BYTE, partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+void perf_peer_windows(char *out, char *in, int partner, size_t bytes, int window, int windows)
+{
+    MPI_Request *requests = malloc(2 * (size_t)window * sizeof(MPI_Request));
+
+    if (!requests)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int i = 0; i < windows && requests; i++)
+        one_window(out, in, partner, (int)bytes, window, requests);
+    free(requests);
+}

@@ -43,6 +43,10 @@ void perf_peer_hop(char *from, char *to, size_t bytes)
 {
 }
 
+void perf_peer_windows(char *out, char *in, int partner, size_t bytes, int window, int windows)
+{
+}
+
 void perf_peer_token(char *out, char *in, size_t bytes, int rounds)
 {
 }

@@ -13,6 +13,7 @@ dist_check_SCRIPTS += tests/api/plan_examples.sh
 dist_check_SCRIPTS += tests/api/readme_runs.sh
 dist_check_SCRIPTS += tests/api/rondo_ring.sh
 dist_check_SCRIPTS += tests/api/rondo_latency.sh
+dist_check_SCRIPTS += tests/api/rondo_bw.sh
 EXTRA_DIST += tests/api/perf.sh
 
 if HAVE_CMOCKA

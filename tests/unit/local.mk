@@ -55,6 +55,11 @@ tests_unit_test_pattern_SOURCES = tests/unit/test_pattern.c perf/pattern.c perf/
 tests_unit_test_pattern_CFLAGS = $(test_cflags)
 tests_unit_test_pattern_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_rates
+tests_unit_test_rates_SOURCES = tests/unit/test_rates.c perf/measure.c perf/measure.h
+tests_unit_test_rates_CFLAGS = $(test_cflags)
+tests_unit_test_rates_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_ring_block
 tests_unit_test_ring_block_SOURCES = tests/unit/test_ring_block.c perf/ring_block.c perf/ring_block.h
 tests_unit_test_ring_block_CFLAGS = $(test_cflags)
