@@ -50,7 +50,8 @@ static int check_desc(const rondo_layout_desc_t *desc)
                         "desc.struct_bytes is %zu, not %zu: start from RONDO_LAYOUT_DESC_INIT",
                         desc->struct_bytes, sizeof(*desc));
     if (!kind_is_known(desc->kind))
-        return ri_error(RONDO_ERR_ARGUMENT, "desc.kind %d is no layout", (int)desc->kind);
+        return ri_error(RONDO_ERR_ARGUMENT, "desc.kind is %d: it must be RONDO_LAYOUT_CONTIGUOUS, "
+                        "RONDO_LAYOUT_ZIGZAG or RONDO_LAYOUT_STRIPED", (int)desc->kind);
     if (desc->tokens < 1)
         return ri_error(RONDO_ERR_ARGUMENT, "desc.tokens is %" PRId64 ": it must be positive",
                         desc->tokens);

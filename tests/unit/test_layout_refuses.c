@@ -44,6 +44,7 @@ static void create_refuses(void **state)
     assert_refused(rondo_layout_create(&desc, &layout), "kind", "3");
     desc.kind = (rondo_layout_kind_t)-1;
     assert_refused(rondo_layout_create(&desc, &layout), "kind", "-1");
+    assert_non_null(strstr(rondo_last_error(), "CONTIGUOUS, RONDO_LAYOUT_ZIGZAG or RONDO_LAYOUT_STRIPED"));
     desc = good;
     desc.tokens = 0;
     assert_refused(rondo_layout_create(&desc, &layout), "tokens", " 0");
