@@ -248,10 +248,10 @@ rondo_status_t rondo_wait(rondo_request_t *request, int timeout_ms)
 
     if (!request)
         return ri_error(RONDO_ERR_ARGUMENT, "request is NULL");
-    if (!*request)
-        return 0;
     if (timeout_ms < -1)
         return ri_error(RONDO_ERR_ARGUMENT, "timeout_ms is %d; use -1 or more", timeout_ms);
+    if (!*request)
+        return 0;
     comm = (*request)->comm;
     if (timeout_ms == -1)
         timeout_ms = (int)comm->config.timeout_ms;

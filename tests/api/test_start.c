@@ -394,6 +394,7 @@ static int request_body(rondo_comm_t comm, int rank, rondo_plan_t plan, const st
     bad += expect(done == 5, "a refused test wrote");
     bad += expect_error(rondo_wait(NULL, 1), RONDO_ERR_ARGUMENT, "request is NULL", NULL, "wait");
     bad += expect_error(rondo_wait(&none, 0), 0, NULL, NULL, "wait for NULL");
+    bad += expect_error(rondo_wait(&none, -5), RONDO_ERR_ARGUMENT, "timeout_ms is -5", NULL, "wait for NULL");
     bad += expect_error(rondo_test(&none, &done), 0, NULL, NULL, "test NULL");
     bad += expect(done == 1, "NULL is not done");
     bad += expect_error(rondo_barrier(comm, NULL, &barrier), 0, NULL, NULL, "barrier");
