@@ -26,6 +26,9 @@ static const char *const level_names[] = {
     [RI_LOG_TRACE] = "trace",
 };
 
+/* All that ri_log is called with. */
+static const char *const component_names[] = { "base", "comm", "plan", "transport", "verify" };
+
 /* Written once, by read_environment; a process has one stderr, so it has one log. */
 static struct {
     enum ri_log_level level; /* of the components that no rule names */
@@ -79,6 +82,14 @@ static int level_find(const char *text, enum ri_log_level *level)
     return -1;
 }
 
+static int component_is_known(const char *name)
+{
+    for (size_t i = 0; i < sizeof(component_names) / sizeof(component_names[0]); i++)
+        if (strcmp(name, component_names[i]) == 0)
+            return 1;
+    return 0;
+}
+
 /* item: "level" or "component:level". */
 static void rule_add(char *item)
 {
@@ -96,9 +107,13 @@ static void rule_add(char *item)
         return;
     }
     *colon = 0;
-    if (settings.rule_count == MAX_RULES || strlen(item) >= sizeof(settings.rules[0].component)) {
-        complain("RONDO_LOG: component '%s' is ignored; at most %d of 23 characters", item,
-                 MAX_RULES);
+    if (!component_is_known(item)) {
+        complain("RONDO_LOG: component '%s' is ignored; components are base, comm, plan, transport, "
+                 "verify", item);
+        return;
+    }
+    if (settings.rule_count == MAX_RULES) {
+        complain("RONDO_LOG: component '%s' is ignored; give at most %d", item, MAX_RULES);
         return;
     }
     strcpy(settings.rules[settings.rule_count].component, item);

@@ -49,4 +49,12 @@ grep -ohE '^\.(It )?Ev .*RONDO_.*' man/man[1-8]/* | grep -oE 'RONDO_[A-Z_]*\*?' 
     known "$name" || echo "the manual speaks of $name, which is not in the table"
 done > "$work/out"
 tap_empty "every variable of the manual is in the table" "$work/out"
+
+components=$(sed -n 's/^static const char \*const component_names\[\] = {\(.*\)};/\1/p' src/base/log.c)
+{ [ -n "$components" ] || echo "src/base/log.c has no table of components"; } > "$work/out"
+grep -rhoE --include='*.[ch]' '\bri_log(_on)?\([^"]*, "[a-z]+"' src | grep -oE '"[a-z]+"$' | sort -u |
+    while read -r name; do
+        case $components in *$name*) ;; *) echo "src/base/log.c does not know the component $name" ;; esac
+    done >> "$work/out"
+tap_empty "every component that the code logs as is known to RONDO_LOG" "$work/out"
 tap_done

@@ -70,14 +70,21 @@ static void warns_of_a_malformed_setting_and_goes_on(void **state)
     assert_non_null(strstr(text, "'loud'"));
 }
 
+static void warns_of_an_unknown_component(void **state)
+{
+    assert_int_equal(lines_of("plam:debug,info", "plan"), 3 + 1);
+    assert_non_null(strstr(text, "'plam' is ignored; components are base, comm, plan, transport, verify"));
+}
+
 static void bounds_the_number_of_rules(void **state)
 {
-    char setting[200] = "c0:debug";
+    char setting[300] = "plan:debug";
 
-    for (int i = 1; i < 17; i++)
-        sprintf(setting + strlen(setting), ",c%d:debug", i);
-    assert_int_equal(lines_of(setting, "c15"), 4 + 1);
-    assert_int_equal(lines_of(setting, "c16"), 2 + 1);
+    for (int i = 1; i < 15; i++)
+        strcat(setting, ",plan:debug");
+    strcat(setting, ",comm:debug,base:debug");
+    assert_int_equal(lines_of(setting, "comm"), 4 + 1);
+    assert_int_equal(lines_of(setting, "base"), 2 + 1);
 }
 
 static int write_awkward_text(void *context)
@@ -200,6 +207,7 @@ int main(void)
         cmocka_unit_test(takes_every_level),
         cmocka_unit_test(takes_a_level_for_one_component),
         cmocka_unit_test(warns_of_a_malformed_setting_and_goes_on),
+        cmocka_unit_test(warns_of_an_unknown_component),
         cmocka_unit_test(bounds_the_number_of_rules),
         cmocka_unit_test(keeps_one_line_per_event_and_errno),
         cmocka_unit_test(gives_each_thread_its_own_rank),
