@@ -53,6 +53,7 @@ dist_man_MANS += \
 	man/man7/rondo-environment.7 \
 	man/man7/rondo-schedules.7 \
 	man/man7/rondo-transport-self.7 \
+	man/man7/rondo-transport-shm.7 \
 	man/man7/rondo-transport-ucx.7 \
 	man/man7/rondo.7
 

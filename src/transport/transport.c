@@ -8,6 +8,7 @@
 
 static const struct ri_transport_ops *const transports[] = {
     &ri_transport_self,
+    &ri_transport_shm,
 #ifdef HAVE_UCX
     &ri_transport_ucx,
     &ri_transport_route,

@@ -150,12 +150,13 @@ struct ri_transport_ops {
 };
 
 extern const struct ri_transport_ops ri_transport_self; /* all ranks in one process */
+extern const struct ri_transport_ops ri_transport_shm;  /* ranks of one host */
 extern const struct ri_transport_ops ri_transport_ucx;  /* HAVE_UCX only */
 extern const struct ri_transport_ops ri_transport_route; /* HAVE_UCX only: shm inside a host, ucx between */
 
 /* transport.c: the table of what is built in.  NULL when there is none of that name. */
 const struct ri_transport_ops *ri_transport_find(const char *name);
-/* Names of all that is built in, for error texts: "self, ucx". */
+/* Names of all that is built in, for error texts: "self, shm, ucx". */
 const char *ri_transport_names(void);
 
 #endif

@@ -58,9 +58,7 @@ int ri_xfer_check(const struct ri_transport *transport, struct ri_xfer *const *x
     return 0;
 }
 
-/* The run of memory that begins `offset` bytes into the message: its address, and at most how many
- * of `bytes` it holds. */
-static char *run_at(const struct ri_xfer *xfer, size_t offset, size_t bytes, size_t *run_bytes)
+char *ri_xfer_run(const struct ri_xfer *xfer, size_t offset, size_t bytes, size_t *run_bytes)
 {
     size_t row, within;
 
@@ -80,7 +78,7 @@ void ri_xfer_pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_
 
     while (bytes > 0) {
         size_t run_bytes;
-        const char *from = run_at(xfer, offset, bytes, &run_bytes);
+        const char *from = ri_xfer_run(xfer, offset, bytes, &run_bytes);
 
         memcpy(to, from, run_bytes);
         to += run_bytes;
@@ -95,10 +93,22 @@ void ri_xfer_unpack(const struct ri_xfer *xfer, size_t offset, const void *packe
 
     while (bytes > 0) {
         size_t run_bytes;
-        char *to = run_at(xfer, offset, bytes, &run_bytes);
+        char *to = ri_xfer_run(xfer, offset, bytes, &run_bytes);
 
         memcpy(to, from, run_bytes);
         from += run_bytes;
+        offset += run_bytes;
+        bytes -= run_bytes;
+    }
+}
+
+void ri_xfer_copy(const struct ri_xfer *to, const struct ri_xfer *from, size_t offset, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t run_bytes;
+        const char *run = ri_xfer_run(from, offset, bytes, &run_bytes);
+
+        ri_xfer_unpack(to, offset, run, run_bytes);
         offset += run_bytes;
         bytes -= run_bytes;
     }

@@ -9,6 +9,13 @@
 /* May the messages be posted?  0, or RONDO_ERR_ARGUMENT naming the first that may not, and why. */
 int ri_xfer_check(const struct ri_transport *transport, struct ri_xfer *const *xfers, int n);
 
+/* The run of memory that begins `offset` bytes into the message: its address, and at most how many
+ * of `bytes` it holds. */
+char *ri_xfer_run(const struct ri_xfer *xfer, size_t offset, size_t bytes, size_t *run_bytes);
+
+/* Bytes offset .. offset + bytes of one message into another, whose rows may be cut otherwise. */
+void ri_xfer_copy(const struct ri_xfer *to, const struct ri_xfer *from, size_t offset, size_t bytes);
+
 /* Bytes offset .. offset + bytes of the message, its rows laid end to end, to or from `packed`. */
 void ri_xfer_pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes);
 void ri_xfer_unpack(const struct ri_xfer *xfer, size_t offset, const void *packed, size_t bytes);

@@ -35,10 +35,10 @@ rows() {
 }
 
 job "four processes meet, twice" 0 4 "$probe" meet
-rows "they are on one host" "0/4 0/1 0/4 ucx;1/4 0/1 1/4 ucx;2/4 0/1 2/4 ucx;3/4 0/1 3/4 ucx;"
+rows "they are on one host" "0/4 0/1 0/4 shm;1/4 0/1 1/4 shm;2/4 0/1 2/4 shm;3/4 0/1 3/4 shm;"
 job "five processes on two hosts" 0 5 --hosts 2 "$probe" meet
 rows "3 and 2 of them are local" \
-    "0/5 0/2 0/3 ucx;1/5 0/2 1/3 ucx;2/5 0/2 2/3 ucx;3/5 1/2 0/2 ucx;4/5 1/2 1/2 ucx;"
+    "0/5 0/2 0/3 shm+ucx;1/5 0/2 1/3 shm+ucx;2/5 0/2 2/3 shm+ucx;3/5 1/2 0/2 shm+ucx;4/5 1/2 1/2 shm+ucx;"
 job "one process" 0 1 "$probe" meet
 
 job "rank 0 is killed" 137 4 "$probe" killed 0

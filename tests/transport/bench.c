@@ -198,3 +198,22 @@ void *bench_memory(size_t bytes)
     assert_non_null(memory);
     return memory;
 }
+
+void *bench_content(struct bench *bench, int rank, size_t bytes)
+{
+    void *content;
+
+    if (!bench->ops->alloc)
+        return bench_memory(bytes);
+    if (bench->ops->alloc(bench->rank[rank], bytes, &content))
+        fail_msg("alloc of rank %d: %s", rank, rondo_last_error());
+    return content;
+}
+
+void bench_content_free(struct bench *bench, int rank, void *content)
+{
+    if (bench->ops->alloc)
+        bench->ops->free(bench->rank[rank], content);
+    else
+        free(content);
+}

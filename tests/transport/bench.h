@@ -20,6 +20,9 @@ struct bench {
     struct ri_transport *rank[BENCH_RANKS_MAX];
 };
 
+/* A test of one transport, whose name is its *state. */
+#define BENCH_ON(name, test) { name ": " #test, test, NULL, NULL, (void *)name }
+
 /* Opens and connects all ranks; config may be NULL.  Each bench has a token of its own. */
 void bench_open(struct bench *bench, const char *name, int ranks, const struct ri_config *config);
 /* The same with ranks on hosts: host[ranks]. */
@@ -49,5 +52,10 @@ int bench_filled(const void *memory, size_t bytes, uint64_t seed);
 
 /* Memory that the test owns; no memory fails the test. */
 void *bench_memory(size_t bytes);
+
+/* Memory of a rank that its bound messages give out as it lies, from the transport when that has a kind
+ * of its own. */
+void *bench_content(struct bench *bench, int rank, size_t bytes);
+void bench_content_free(struct bench *bench, int rank, void *content);
 
 #endif

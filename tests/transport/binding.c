@@ -61,11 +61,12 @@ static void bind(struct bench *bench, int from, int to, const void *base, const 
 
 static void reads_in_place(void **state)
 {
-    static char content[bytes];
     struct ri_xfer pair[2];
     struct bench bench;
+    char *content;
 
     bench_open(&bench, *state, 2, NULL);
+    content = bench_content(&bench, 0, bytes);
     bench_fill(content, bytes, 4);
     bind(&bench, 0, 1, content, NULL, pair);
     assert_true(bench_filled(pair[1].base, bytes, 4));
@@ -80,6 +81,7 @@ static void reads_in_place(void **state)
     release(&bench, 1, &pair[1]);
     assert_int_equal(readers(&bench, 0, &pair[0]), 0);
     assert_int_equal(readers(&bench, 0, &pair[0]), 0);
+    bench_content_free(&bench, 0, content);
     bench_close(&bench);
 }
 
@@ -324,7 +326,7 @@ static void revoked_content_is_not_entered(void **state)
     assert_int_equal(bench.ops->enter(bench.rank[1], &pair[1].reference), RONDO_ERR_PEER);
     bench.ops->leave(bench.rank[1], &pair[1].reference);
     assert_int_equal(readers(&bench, 0, &pair[0]), 0);
-    on[0].reference = pair[1].reference;
+    on[0] = bound_send(2, 1, pair[1].base, &pair[1]);
     bench_post(&bench, 2, &on[1], 1);
     bench_post(&bench, 1, &on[0], 1);
     bench_run(&bench, on, 2);
@@ -399,8 +401,8 @@ static void a_holder_that_closes_gives_to_nobody_else(void **state)
     bench_run(&bench, late, 2);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pair[1][i].status, RONDO_ERR_PEER);
-        assert_non_null(strstr(pair[1][i].why, "rank 0 has closed"));
         assert_int_equal(late[i].status, RONDO_ERR_PEER);
+        assert_non_null(strstr(pair[1][i].why, "rank 0 has closed"));
     }
     release(&bench, 1, &pair[0][1]);
     bench_close(&bench);
@@ -424,8 +426,6 @@ static void closes_in_any_order_with_readers(void **state)
         bench_close(&bench);
     }
 }
-
-/* ---- threads ---- */
 
 struct holder {
     struct bench *bench;
@@ -473,7 +473,7 @@ static void wakes_a_holder_that_sleeps(void **state)
     }
 }
 
-#define ON_ALL(test) { "self: " #test, test, NULL, NULL, (void *)"self" }
+#define ON_ALL(test) BENCH_ON("self", test), BENCH_ON("shm", test)
 
 int main(void)
 {

@@ -307,7 +307,7 @@ static void refuses_one_size(const char *name, size_t sent, size_t expected)
     snprintf(number, sizeof(number), " %zu", expected);
     assert_non_null(strstr(rondo_last_error(), number));
     snprintf(number, sizeof(number), " %zu ", sent);
-    if (sent < expected || strcmp(name, "self") == 0)
+    if (sent < expected || strcmp(name, "ucx") != 0)
         assert_non_null(strstr(rondo_last_error(), number));
     bench_run(&bench, &xfers[1], 1); /* the sender learns of it or not, but ends */
     bench_close(&bench);
@@ -446,11 +446,9 @@ static void keeps_communicators_apart(void **state)
 }
 
 #ifdef HAVE_UCX
-#define ON_ALL(test)                                      \
-    { "self: " #test, test, NULL, NULL, (void *)"self" }, \
-    { "ucx: " #test, test, NULL, NULL, (void *)"ucx" }
+#define ON_ALL(test) BENCH_ON("self", test), BENCH_ON("shm", test), BENCH_ON("ucx", test)
 #else
-#define ON_ALL(test) { "self: " #test, test, NULL, NULL, (void *)"self" }
+#define ON_ALL(test) BENCH_ON("self", test), BENCH_ON("shm", test)
 #endif
 
 int main(void)

@@ -22,12 +22,12 @@ tests_transport_threads_SOURCES = tests/transport/threads.c $(transport_bench)
 tests_transport_threads_CFLAGS = $(test_cflags)
 tests_transport_threads_LDADD = $(test_ldadd)
 
-if HAVE_UCX
 check_PROGRAMS += tests/transport/processes
 tests_transport_processes_SOURCES = tests/transport/processes.c $(transport_bench)
 tests_transport_processes_CFLAGS = $(test_cflags)
 tests_transport_processes_LDADD = $(test_ldadd)
 
+if HAVE_UCX
 check_PROGRAMS += tests/transport/ucx
 tests_transport_ucx_SOURCES = tests/transport/ucx.c $(transport_bench)
 tests_transport_ucx_CFLAGS = $(test_cflags)

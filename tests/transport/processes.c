@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transport ucx between processes, and when one of them is killed.  The parent forks the ranks, reaps
- * them and never calls UCX itself. */
+/* Transports between processes, and when one of them is killed.  The parent forks the ranks, reaps them
+ * and never calls a transport itself. */
 #include "bench.h"
 
 #include <poll.h>
@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "build-config.h"
 
 enum { ranks_max = 4, address_max = 4096, wait_s = 30 };
 
@@ -28,7 +29,8 @@ struct board {
 struct rank {
     struct board *board;
     int rank, ranks;
-    int hosts; /* 1: all on one; else each on its own, as UCX is told */
+    int hosts; /* 1: all on one; else each on its own, as the transport is told */
+    const struct ri_transport_ops *ops;
     struct ri_transport *transport;
 };
 
@@ -58,7 +60,7 @@ static void wait_for(struct rank *rank, _Atomic int *count, int goal)
     while (*count < goal) {
         require(ri_now_ns() < deadline_ns, rank, "others did not come");
         if (rank->transport)
-            ri_transport_ucx.progress(rank->transport);
+            rank->ops->progress(rank->transport);
         poll(NULL, 0, 1);
     }
 }
@@ -76,7 +78,7 @@ static void join(struct rank *rank)
 
     for (int r = 0; r < rank->ranks; r++)
         host[r] = rank->hosts > 1 ? r : 0;
-    require(!ri_transport_ucx.open(&params, &rank->transport, &address, &bytes), rank, "open");
+    require(!rank->ops->open(&params, &rank->transport, &address, &bytes), rank, "open");
     require(bytes <= address_max, rank, "address too long");
     memcpy(board->address[rank->rank], address, bytes);
     board->address_bytes[rank->rank] = bytes;
@@ -84,7 +86,7 @@ static void join(struct rank *rank)
     wait_for(rank, &board->opened, rank->ranks);
     for (int r = 0; r < rank->ranks; r++)
         addresses[r] = board->address[r];
-    require(!ri_transport_ucx.connect(rank->transport, addresses, board->address_bytes,
+    require(!rank->ops->connect(rank->transport, addresses, board->address_bytes,
                                       ri_now_ns() + INT64_C(10000000000)),
             rank, "connect");
 }
@@ -94,16 +96,16 @@ static void post(struct rank *rank, struct ri_xfer *xfers, int n)
     for (int i = 0; i < n; i++) {
         struct ri_xfer *xfer = &xfers[i];
 
-        require(!ri_transport_ucx.post(rank->transport, &xfer, 1), rank, "post");
+        require(!rank->ops->post(rank->transport, &xfer, 1), rank, "post");
     }
 }
 
-/* Once UCX knows that the peer is dead, it refuses; that is well. */
+/* Once a transport knows that the peer is dead, it refuses; that is well. */
 static void post_to_the_dead(struct rank *rank, struct ri_xfer *xfers, int n)
 {
     for (int i = 0; i < n; i++) {
         struct ri_xfer *xfer = &xfers[i];
-        int err = ri_transport_ucx.post(rank->transport, &xfer, 1);
+        int err = rank->ops->post(rank->transport, &xfer, 1);
 
         require(err == 0 || err == RONDO_ERR_PEER, rank, "post to a dead peer");
         require(err == 0 || xfer->state == RI_XFER_IDLE, rank, "refused, but posted");
@@ -112,24 +114,24 @@ static void post_to_the_dead(struct rank *rank, struct ri_xfer *xfers, int n)
 
 static void finish(struct rank *rank, const struct ri_xfer *xfers, int n)
 {
-    struct pollfd wait = { ri_transport_ucx.event_fd(rank->transport), POLLIN, 0 };
+    struct pollfd wait = { rank->ops->event_fd(rank->transport), POLLIN, 0 };
     int64_t deadline_ns = ri_now_ns() + wait_s * INT64_C(1000000000);
 
     for (int i = 0; i < n; i++) {
         while (xfers[i].state == RI_XFER_POSTED) {
             require(ri_now_ns() < deadline_ns, rank, "message still posted");
-            if (!ri_transport_ucx.progress(rank->transport) &&
-                ri_transport_ucx.arm(rank->transport))
+            if (!rank->ops->progress(rank->transport) &&
+                rank->ops->arm(rank->transport))
                 poll(&wait, 1, 100);
         }
         require(xfers[i].state == RI_XFER_DONE, rank, "message failed");
     }
 }
 
-static pid_t start(struct board *board, int rank, int ranks, int hosts,
+static pid_t start(const char *transport, struct board *board, int rank, int ranks, int hosts,
                    void (*body)(struct rank *))
 {
-    struct rank self = { board, rank, ranks, hosts, NULL };
+    struct rank self = { board, rank, ranks, hosts, ri_transport_find(transport), NULL };
     pid_t pid = fork();
 
     assert_int_not_equal(pid, -1);
@@ -153,7 +155,7 @@ static void part(struct rank *rank)
 {
     rank->board->ready++;
     wait_for(rank, &rank->board->ready, rank->ranks);
-    ri_transport_ucx.close(rank->transport);
+    rank->ops->close(rank->transport);
 }
 
 static void ring_body(struct rank *rank)
@@ -183,7 +185,7 @@ static int64_t close_timed(struct rank *rank)
 {
     int64_t start_ns = ri_now_ns();
 
-    ri_transport_ucx.close(rank->transport);
+    rank->ops->close(rank->transport);
     rank->transport = NULL;
     return ri_now_ns() - start_ns;
 }
@@ -214,13 +216,19 @@ static void close_first_body(struct rank *rank)
     rank->board->gone = 1;
 }
 
-static void run_all(int hosts, void (*body)(struct rank *))
+/* How many the transport reaches. */
+static int hosts_of(const char *transport)
+{
+    return strcmp(transport, "shm") == 0 ? 1 : 2;
+}
+
+static void run_all(const char *transport, int hosts, void (*body)(struct rank *))
 {
     struct board *board = new_board();
     pid_t pids[ranks_max];
 
     for (int r = 0; r < ranks_max; r++)
-        pids[r] = start(board, r, ranks_max, hosts, body);
+        pids[r] = start(transport, board, r, ranks_max, hosts, body);
     for (int r = 0; r < ranks_max; r++)
         expect_success(pids[r]);
     munmap(board, sizeof(*board));
@@ -228,28 +236,26 @@ static void run_all(int hosts, void (*body)(struct rank *))
 
 static void turns_a_ring_inside_a_host(void **state)
 {
-    (void)state;
-    run_all(1, ring_body);
+    run_all(*state, 1, ring_body);
 }
 
 static void turns_a_ring_between_hosts(void **state)
 {
-    (void)state;
-    run_all(2, ring_body);
+    run_all(*state, 2, ring_body);
 }
 
 static void closes_soon_when_all_do(void **state)
 {
-    (void)state;
-    run_all(1, close_together_body);
-    run_all(2, close_together_body);
+    run_all(*state, 1, close_together_body);
+    if (hosts_of(*state) > 1)
+        run_all(*state, 2, close_together_body);
 }
 
 static void closes_while_others_sleep(void **state)
 {
-    (void)state;
-    run_all(1, close_first_body);
-    run_all(2, close_first_body);
+    run_all(*state, 1, close_first_body);
+    if (hosts_of(*state) > 1)
+        run_all(*state, 2, close_first_body);
 }
 
 enum { large = 1 << 20, small = 4096, smalls = 500 };
@@ -259,7 +265,7 @@ static void run_for(struct rank *rank, int64_t time_ns)
     int64_t end_ns = ri_now_ns() + time_ns;
 
     while (ri_now_ns() < end_ns)
-        if (!ri_transport_ucx.progress(rank->transport))
+        if (!rank->ops->progress(rank->transport))
             poll(NULL, 0, 1);
 }
 
@@ -285,10 +291,10 @@ static void end_within_5_s(struct rank *rank, struct ri_xfer *xfers, int n)
     for (int i = 0; i < n; i++) {
         struct ri_xfer *xfer = &xfers[i];
 
-        ri_transport_ucx.cancel(rank->transport, &xfer, 1);
+        rank->ops->cancel(rank->transport, &xfer, 1);
         require(xfer->state != RI_XFER_POSTED, rank, "message posted after cancel");
     }
-    ri_transport_ucx.close(rank->transport);
+    rank->ops->close(rank->transport);
     require(ri_now_ns() - start_ns < INT64_C(5000000000), rank, "cancel and close took over 5 s");
 }
 
@@ -321,11 +327,11 @@ static void survivor_body(struct rank *rank)
     free(xfers);
 }
 
-static void kill_a_peer(int hosts)
+static void kill_a_peer(const char *transport, int hosts)
 {
     struct board *board = new_board();
-    pid_t survivor = start(board, 0, 2, hosts, survivor_body);
-    pid_t victim = start(board, 1, 2, hosts, victim_body);
+    pid_t survivor = start(transport, board, 0, 2, hosts, survivor_body);
+    pid_t victim = start(transport, board, 1, 2, hosts, victim_body);
     int status = 0;
 
     assert_int_equal(waitpid(victim, &status, 0), victim);
@@ -337,14 +343,12 @@ static void kill_a_peer(int hosts)
 
 static void outlives_a_killed_peer_of_its_host(void **state)
 {
-    (void)state;
-    kill_a_peer(1);
+    kill_a_peer(*state, 1);
 }
 
 static void outlives_a_killed_peer_of_another_host(void **state)
 {
-    (void)state;
-    kill_a_peer(2);
+    kill_a_peer(*state, 2);
 }
 
 static void late_body(struct rank *rank)
@@ -358,37 +362,43 @@ static void late_body(struct rank *rank)
     int64_t start_ns = ri_now_ns();
     struct ri_transport *other;
 
-    require(!ri_transport_ucx.open(&params, &rank->transport, &addresses[0], &bytes[0]), rank,
+    require(!rank->ops->open(&params, &rank->transport, &addresses[0], &bytes[0]), rank,
             "open");
     params.rank = 1;
-    require(!ri_transport_ucx.open(&params, &other, &addresses[1], &bytes[1]), rank, "open");
-    require(ri_transport_ucx.connect(rank->transport, addresses, bytes, start_ns + 200000000) ==
+    require(!rank->ops->open(&params, &other, &addresses[1], &bytes[1]), rank, "open");
+    require(rank->ops->connect(rank->transport, addresses, bytes, start_ns + 200000000) ==
                 RONDO_ERR_TIMEOUT,
             rank, "connect to a peer that sleeps");
     require(ri_now_ns() - start_ns < 1000000000, rank, "connect took 0.8 s longer than it should");
     require(strstr(rondo_last_error(), "rank 1") != NULL, rank, "text of connect");
-    ri_transport_ucx.close(rank->transport);
-    ri_transport_ucx.close(other);
+    rank->ops->close(rank->transport);
+    rank->ops->close(other);
     require(ri_now_ns() - start_ns < INT64_C(5000000000), rank, "connect and close took over 5 s");
 }
 
 static void names_a_peer_that_does_not_answer(void **state)
 {
-    (void)state;
-    for (int hosts = 1; hosts <= 2; hosts++)
-        expect_success(start(NULL, 0, 2, hosts, late_body));
+    for (int hosts = 1; hosts <= hosts_of(*state); hosts++)
+        expect_success(start(*state, NULL, 0, 2, hosts, late_body));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_a_ring_inside_a_host),
-        cmocka_unit_test(turns_a_ring_between_hosts),
-        cmocka_unit_test(closes_soon_when_all_do),
-        cmocka_unit_test(closes_while_others_sleep),
-        cmocka_unit_test(outlives_a_killed_peer_of_its_host),
-        cmocka_unit_test(outlives_a_killed_peer_of_another_host),
-        cmocka_unit_test(names_a_peer_that_does_not_answer),
+        BENCH_ON("shm", turns_a_ring_inside_a_host),
+        BENCH_ON("shm", closes_soon_when_all_do),
+        BENCH_ON("shm", closes_while_others_sleep),
+        BENCH_ON("shm", outlives_a_killed_peer_of_its_host),
+        BENCH_ON("shm", names_a_peer_that_does_not_answer),
+#ifdef HAVE_UCX
+        BENCH_ON("ucx", turns_a_ring_inside_a_host),
+        BENCH_ON("ucx", turns_a_ring_between_hosts),
+        BENCH_ON("ucx", closes_soon_when_all_do),
+        BENCH_ON("ucx", closes_while_others_sleep),
+        BENCH_ON("ucx", outlives_a_killed_peer_of_its_host),
+        BENCH_ON("ucx", outlives_a_killed_peer_of_another_host),
+        BENCH_ON("ucx", names_a_peer_that_does_not_answer),
+#endif
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

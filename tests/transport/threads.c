@@ -147,11 +147,9 @@ static void wakes_for_delayed_messages(void **state)
 }
 
 #ifdef HAVE_UCX
-#define ON_ALL(test)                                      \
-    { "self: " #test, test, NULL, NULL, (void *)"self" }, \
-    { "ucx: " #test, test, NULL, NULL, (void *)"ucx" }
+#define ON_ALL(test) BENCH_ON("self", test), BENCH_ON("shm", test), BENCH_ON("ucx", test)
 #else
-#define ON_ALL(test) { "self: " #test, test, NULL, NULL, (void *)"self" }
+#define ON_ALL(test) BENCH_ON("self", test), BENCH_ON("shm", test)
 #endif
 
 int main(void)
