@@ -24,6 +24,15 @@ int perf_allowed_cores(void)
     return sched_getaffinity(0, sizeof(cores), &cores) ? 0 : CPU_COUNT(&cores);
 }
 
+void perf_print_plan(struct perf_bench *bench, rondo_plan_t plan)
+{
+    char text[8192];
+
+    if (bench->info.rank == 0 && bench->options.full &&
+        !rondo_plan_describe(plan, text, sizeof(text), NULL))
+        perf_report_text(&bench->report, "plan", text);
+}
+
 /* ---- ranks come together ---- */
 
 /* Rank 0's id reaches the others even when it could not be made, so that nobody waits for it. */

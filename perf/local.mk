@@ -24,6 +24,11 @@ perf_rondo_latency_SOURCES = perf/rondo_latency.c perf/hand.c perf/hand.h perf/l
 	perf/futex.c perf/futex.h perf/pattern.c perf/pattern.h
 perf_rondo_latency_LDADD = perf/libperf.la librondo_core.la
 
+bin_PROGRAMS += perf/rondo_overlap
+perf_rondo_overlap_SOURCES = perf/rondo_overlap.c perf/overlap_run.c perf/overlap_run.h perf/load.c \
+	perf/load.h perf/ring_block.c perf/ring_block.h perf/pattern.c perf/pattern.h
+perf_rondo_overlap_LDADD = perf/libperf.la librondo.la
+
 bin_PROGRAMS += perf/rondo_bw
 perf_rondo_bw_SOURCES = perf/rondo_bw.c perf/stream.c perf/stream.h perf/link.c perf/link.h \
 	perf/pattern.c perf/pattern.h

@@ -100,6 +100,19 @@ int perf_parse_number(const char *text, char stop, int64_t min, int64_t max, int
     return 0;
 }
 
+int perf_parse_dims(const char *text, int *qk_dim, int *v_dim)
+{
+    const char *colon = strchr(text, ':');
+    int64_t qk, v;
+
+    if (!colon || perf_parse_number(text, ':', 1, 65536, &qk) ||
+        perf_parse_number(colon + 1, '\0', 1, 65536, &v))
+        return -1;
+    *qk_dim = (int)qk;
+    *v_dim = (int)v;
+    return 0;
+}
+
 static int parse_count(const char *text, int64_t min, int *value)
 {
     int64_t number;

@@ -48,6 +48,9 @@ enum perf_parsed perf_options_parse(struct perf_options *options, void *own,
 /* For take: a whole number in [min, max] that ends at `stop`.  0, or -1. */
 int perf_parse_number(const char *text, char stop, int64_t min, int64_t max, int64_t *value);
 
+/* For take: QK:V, two head sizes.  0, or -1. */
+int perf_parse_dims(const char *text, int *qk_dim, int *v_dim);
+
 /* Timed iterations and warm-up for a size. */
 int perf_iterations(const struct perf_options *options, size_t bytes);
 int perf_warmup(const struct perf_options *options, size_t bytes);

@@ -30,6 +30,11 @@ void perf_peer_hops(char *buffers[2], size_t bytes, int hops);
 /* One such hop. */
 void perf_peer_hop(char *from, char *to, size_t bytes);
 
+/* Such a hop while the caller computes: begun, moved by calls, ended. */
+void perf_peer_begin(char *from, char *to, size_t bytes);
+void perf_peer_move(void);
+void perf_peer_end(void);
+
 /* Windows of messages with one partner, from `out` and to `in`, either NULL: none that way; the receiver
  * says when a window has come. */
 void perf_peer_windows(char *out, char *in, int partner, size_t bytes, int window, int windows);

@@ -59,10 +59,35 @@ void perf_peer_hop(char *from, char *to, size_t bytes)
                  (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+/* Of the hop that is under way. */
+static MPI_Request hop[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+
+void perf_peer_begin(char *from, char *to, size_t bytes)
+{
+    int rank, size;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Irecv(to, (int)bytes, MPI_BYTE, (rank + size - 1) % size, 0, MPI_COMM_WORLD, &hop[0]);
+    MPI_Isend(from, (int)bytes, MPI_BYTE, (rank + 1) % size, 0, MPI_COMM_WORLD, &hop[1]);
+}
+
+void perf_peer_move(void)
+{
+    int done;
+
+    MPI_Testall(2, hop, &done, MPI_STATUSES_IGNORE);
+}
+
+void perf_peer_end(void)
+{
+    MPI_Waitall(2, hop, MPI_STATUSES_IGNORE);
+}
+
 void perf_peer_hops(char *buffers[2], size_t bytes, int hops)
 {
-    for (int hop = 0; hop < hops; hop++)
-        perf_peer_hop(buffers[hop % 2], buffers[1 - hop % 2], bytes);
+    for (int i = 0; i < hops; i++)
+        perf_peer_hop(buffers[i % 2], buffers[1 - i % 2], bytes);
 }
 
 void perf_peer_token(char *out, char *in, size_t bytes, int rounds)

@@ -43,6 +43,18 @@ void perf_peer_hop(char *from, char *to, size_t bytes)
 {
 }
 
+void perf_peer_begin(char *from, char *to, size_t bytes)
+{
+}
+
+void perf_peer_move(void)
+{
+}
+
+void perf_peer_end(void)
+{
+}
+
 void perf_peer_windows(char *out, char *in, int partner, size_t bytes, int window, int windows)
 {
 }

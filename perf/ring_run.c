@@ -82,15 +82,6 @@ rondo_status_t ring_plan(rondo_comm_t comm, const struct ring_shape *shape,
     return status ? status : rondo_attention_plan(comm, *layout, &desc, &options, plan);
 }
 
-void ring_print_plan(struct perf_bench *bench, rondo_plan_t plan)
-{
-    char text[8192];
-
-    if (bench->info.rank == 0 && bench->options.full &&
-        !rondo_plan_describe(plan, text, sizeof(text), NULL))
-        perf_report_text(&bench->report, "plan", text);
-}
-
 rondo_status_t ring_run_init(struct ring_run *run, rondo_comm_t comm,
                              const struct perf_options *options, size_t bytes)
 {
@@ -171,19 +162,21 @@ static void time_peer(struct ring_run *run, int repetition)
     run->peer_us[repetition] = (perf_now_us() - begin) / run->iterations;
 }
 
-static rondo_status_t exposed_seconds(struct ring_run *run, double *seconds)
+/* Adds `sign` times what the plan has counted so far. */
+static rondo_status_t count(struct ring_run *run, double sign)
 {
     rondo_plan_stats_t stats = RONDO_PLAN_STATS_INIT;
     rondo_status_t status = rondo_plan_stats(run->plan, &stats);
 
-    *seconds = stats.exposed_seconds;
+    run->exposed_seconds += sign * stats.exposed_seconds;
+    run->moved_bytes += sign * (double)(stats.sent_bytes[0] + stats.sent_bytes[1]);
+    run->bound_bytes += sign * (double)stats.bound_bytes;
     return status;
 }
 
 /* Ours and the peer's in turn, so that a busy moment of the machine meets both. */
 static rondo_status_t time_in_turn(struct ring_run *run)
 {
-    double before = 0;
     rondo_status_t status = RONDO_OK;
 
     for (int i = 0; i < run->warmup && !status; i++)
@@ -191,16 +184,13 @@ static rondo_status_t time_in_turn(struct ring_run *run)
     for (int i = 0; i < run->warmup && !status && run->options->peer; i++)
         perf_peer_hops(run->peer, run->bytes, run->check.shape.ranks - 1);
     if (!status)
-        status = exposed_seconds(run, &before);
+        status = count(run, -1);
     for (int i = 0; i < run->options->repetitions && !status; i++) {
         status = time_ours(run, i);
         if (!status && run->options->peer)
             time_peer(run, i);
     }
-    if (!status)
-        status = exposed_seconds(run, &run->exposed_seconds);
-    run->exposed_seconds -= before;
-    return status;
+    return status ? status : count(run, 1);
 }
 
 rondo_status_t ring_run_time(struct ring_run *run)
@@ -215,5 +205,9 @@ rondo_status_t ring_run_time(struct ring_run *run)
     if (!status)
         status =
             perf_max_over_ranks(run->comm, run->rotation_us, repetitions * (size_t)run->iterations);
-    return status ? status : perf_sum_over_ranks(run->comm, &run->exposed_seconds, 1);
+    if (!status)
+        status = perf_sum_over_ranks(run->comm, &run->exposed_seconds, 1);
+    if (!status)
+        status = perf_sum_over_ranks(run->comm, &run->moved_bytes, 1);
+    return status ? status : perf_sum_over_ranks(run->comm, &run->bound_bytes, 1);
 }

@@ -11,6 +11,7 @@
 struct ring_options {
     int qk_dim, v_dim; /* --dims; 0: by size */
     int rewrite;       /* --rewrite */
+    int reads_own;     /* --reads all: its own block too */
     unsigned memories; /* --memory: 1 << RING_ALLOC, 1 << RING_CALLER */
 };
 
@@ -25,9 +26,6 @@ void ring_memory_free(rondo_comm_t comm, int memory, void *block);
 /* Collective: a forward ring over blocks of this shape, with this kernel, which outlives the plan. */
 rondo_status_t ring_plan(rondo_comm_t comm, const struct ring_shape *shape,
                          const rondo_kernel_t *kernel, rondo_layout_t *layout, rondo_plan_t *plan);
-
-/* Header lines of -f: what the plan says of itself. */
-void ring_print_plan(struct perf_bench *bench, rondo_plan_t plan);
 
 /* One size of rondo_ring: a plan, its tensors, and the times that were taken. */
 struct ring_run {
@@ -44,7 +42,9 @@ struct ring_run {
     char *peer[2];             /* the peer's two blocks */
     double *rotation_us;       /* [repetitions][iterations] single rotations */
     double *ours_us, *peer_us; /* [repetitions] mean time of a rotation */
-    double exposed_seconds;    /* of all timed rotations, summed over ranks */
+    /* Of all timed rotations, summed over ranks. */
+    double exposed_seconds;
+    double moved_bytes, bound_bytes; /* sent; read in place instead */
 };
 
 /* Collective.  bytes is a size that ring_shape_init takes.  Release the run after a failure too. */

@@ -21,26 +21,20 @@ static const char summary[] =
 
 static const char meaning[] =
     "size: bytes of one K+V block, as sent per hop per rank.  hop: median over repetitions of the mean\n"
-    "on the slowest rank.  algbw = ranks * size / rotation; busbw = (ranks - 1) * size / rotation, what\n"
-    "a rank sends.  exposed: a transfer was under way and nothing computed, per hop.\n"
+    "on the slowest rank.  algbw = ranks * size / rotation.  moved, bound: bytes that a rank sends in a\n"
+    "rotation, and that it reads in place instead, as the plan counts them; busbw = both / rotation, which\n"
+    "is algbw * (ranks - 1) / ranks.  exposed: a transfer was under way and nothing computed, per hop.\n"
     "--rewrite: times of one iteration, in which the owner writes its block, the block goes round, every\n"
-    "rank reads (sums) every block once, and all have ended before it is written again.  peer: the same\n"
-    "by MPI: write, ranks - 1 times MPI_Sendrecv, one read of each block.  alloc x = peer / alloc,\n"
+    "rank reads (sums) every block that arrived once, where it lies, and all have ended before it is\n"
+    "written again.  peer: the same by MPI: write, ranks - 1 times MPI_Sendrecv and a read.  alloc x = peer / alloc,\n"
     "caller x = peer / caller.  Bars inside a host at 4 and 16 MiB: alloc x 3; caller x 1.2 with 2\n"
     "ranks, 2 with 4.  moved: bytes that a rank sends in an iteration, as the transport counts them.\n";
 
 static int take_dims(void *context, const char *text)
 {
     struct ring_options *own = context;
-    const char *colon = strchr(text, ':');
-    int64_t qk, v;
 
-    if (!colon || perf_parse_number(text, ':', 1, 65536, &qk) ||
-        perf_parse_number(colon + 1, '\0', 1, 65536, &v))
-        return -1;
-    own->qk_dim = (int)qk;
-    own->v_dim = (int)v;
-    return 0;
+    return perf_parse_dims(text, &own->qk_dim, &own->v_dim);
 }
 
 static int take_memory(void *context, const char *text)
@@ -58,6 +52,14 @@ static int take_memory(void *context, const char *text)
     return 0;
 }
 
+static int take_reads(void *context, const char *text)
+{
+    struct ring_options *own = context;
+
+    own->reads_own = strcmp(text, "all") == 0;
+    return own->reads_own || strcmp(text, "arrived") == 0 ? 0 : -1;
+}
+
 static int take_rewrite(void *context, const char *text)
 {
     struct ring_options *own = context;
@@ -71,6 +73,8 @@ static const struct perf_extra extras[] = {
      "QK:V, two whole numbers from 1 to 65536", take_dims},
     {"memory", "KIND", "with --rewrite: alloc (rondo_mem_alloc), caller (malloc), both [both]",
      "alloc, caller or both", take_memory},
+    {"reads", "WHICH", "with --rewrite, on both sides: blocks that arrived, or all, one's own too [arrived]",
+     "arrived or all", take_reads},
     {"rewrite", NULL, "blocks are written anew and read by every rank in each iteration", NULL,
      take_rewrite},
     {NULL, NULL, NULL, NULL, NULL}};
@@ -85,6 +89,8 @@ enum column {
     COL_P99,
     COL_ALGBW,
     COL_BUSBW,
+    COL_MOVED,
+    COL_BOUND,
     COL_EXPOSED,
     COL_ITERATIONS,
     COL_PEER,
@@ -103,6 +109,8 @@ static const struct perf_column columns[] = {
     [COL_P99] = {"p99", "hop_p99_us", 10, 2, PERF_FULL},
     [COL_ALGBW] = {"algbw", "algbw_gb_per_s", 8, 3, PERF_FULL},
     [COL_BUSBW] = {"busbw(GB/s)", "busbw_gb_per_s", 11, 3, PERF_ALWAYS},
+    [COL_MOVED] = {"moved(B)", "moved_bytes", 10, 0, PERF_FULL},
+    [COL_BOUND] = {"bound(B)", "bound_bytes", 10, 0, PERF_FULL},
     [COL_EXPOSED] = {"exposed(us)", "exposed_us", 11, 2, PERF_FULL},
     [COL_ITERATIONS] = {"iterations", "iterations", 10, 0, PERF_FULL},
     [COL_PEER] = {"peer(us)", "peer_hop_us", 10, 2, PERF_PEER},
@@ -127,8 +135,10 @@ static void fill_row(const struct perf_options *options, struct ring_run *run, d
     row[COL_MIN] = run->rotation_us[0] / hops;
     row[COL_MAX] = run->rotation_us[rotations - 1] / hops;
     row[COL_P99] = perf_quantile(run->rotation_us, rotations, 0.99) / hops;
-    row[COL_ALGBW] = (double)run->bytes * ranks / rotation_us / 1e3;
-    row[COL_BUSBW] = (double)run->bytes * hops / rotation_us / 1e3;
+    row[COL_ALGBW] = perf_algbw(ranks, (double)run->bytes, rotation_us);
+    row[COL_MOVED] = run->moved_bytes / (double)rotations / ranks;
+    row[COL_BOUND] = run->bound_bytes / (double)rotations / ranks;
+    row[COL_BUSBW] = (row[COL_MOVED] + row[COL_BOUND]) / rotation_us / 1e3;
     row[COL_EXPOSED] = run->exposed_seconds * 1e6 / (double)rotations / hops / ranks;
     row[COL_ITERATIONS] = run->iterations;
     if (options->peer) {
@@ -178,7 +188,7 @@ static int run_size(struct perf_bench *bench, size_t bytes, int first)
         perf_failed(bench, "the plan", ring_run_init(&run, bench->comm, &bench->options, bytes));
 
     if (!status && first)
-        ring_print_plan(bench, run.plan);
+        perf_print_plan(bench, run.plan);
     if (!status)
         status = measure(bench, &run);
     ring_run_release(&run);
@@ -196,7 +206,8 @@ static void print_algorithm(struct perf_bench *bench)
     if (!own->rewrite)
         return;
     perf_report_header(&bench->report, "iteration",
-                       "owner writes its block, every rank reads every block once, all have ended");
+                       "owner writes its block, every rank reads each once%s, all have ended",
+                       own->reads_own ? ", its own too" : " that arrived");
     perf_report_header(&bench->report, "bars",
                        "inside a host at 4 and 16 MiB: alloc x 3; caller x 1.2 with 2 ranks, 2 with 4");
 }

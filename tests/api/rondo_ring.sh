@@ -35,6 +35,7 @@ refuses "'0'" --alternate 0
 refuses "'never'" --timeout never
 refuses "'stray'" stray
 refuses "--memory 'stack' is refused: give alloc, caller or both" --memory stack
+refuses "--reads 'none' is refused: give arrived or all" --reads none
 refuses "1 rank" -m 64
 
 if ! grep -q '^#define HAVE_UCX 1' "$top_builddir/build-config.h"; then
@@ -47,7 +48,8 @@ ranks 3 "$ring" -m 8:128 -i 4 --alternate 3 -f --json "$work/json" > "$work/out"
 status=$?
 {
     [ "$status" -eq 0 ] || { echo "status $status"; cat "$work/err"; }
-    awk '!/^#/ { rows++; if ($NF != 0 || NF != 12) print "row: " $0 }
+    awk '!/^#/ { rows++; if ($NF != 0 || NF != 14) print "row: " $0 }
+        !/^#/ && $10 + $11 != 2 * $1 { print "moved and bound are not 2 blocks: " $0 }
         END { if (rows != 5) print rows + 0 " rows, not 5" }' "$work/out"
 } > "$work/reasons"
 tap_empty "3 ranks verify and time 8 to 128 bytes" "$work/reasons"
@@ -88,7 +90,7 @@ tap_empty "a JSON file that cannot be written ends all ranks" "$work/reasons"
 # Blocks of whole lines, of one token, and with a rest behind the last line.
 ranks 3 "$ring" --rewrite -m 8:8 -i 3 --alternate 2 -f --json "$work/json" > "$work/out" 2> "$work/err"
 status=$?
-ranks 2 "$ring" --rewrite -m 100012:100012 -i 3 -c --alternate 1 -f >> "$work/out" 2>> "$work/err" || status=$?
+ranks 2 "$ring" --rewrite --reads all -m 100012:100012 -i 3 -c --alternate 1 -f >> "$work/out" 2>> "$work/err" || status=$?
 ranks 4 "$ring" --rewrite -m 262144:524288 -i 3 --alternate 1 -f >> "$work/out" 2>> "$work/err" || status=$?
 {
     [ "$status" -eq 0 ] || { echo "status $status"; cat "$work/err"; }
