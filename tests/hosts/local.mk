@@ -1,7 +1,8 @@
 # Names the files of tests/hosts: real processes in network namespaces, over links of a given rate.
 # Needs root, so not part of check.
 EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/check.sh tests/hosts/jobs.sh $(hosts_tests)
-hosts_tests = tests/hosts/leaves_nothing.sh tests/hosts/comm.sh tests/hosts/attention.sh tests/hosts/train.sh
+hosts_tests = tests/hosts/leaves_nothing.sh tests/hosts/comm.sh tests/hosts/attention.sh tests/hosts/train.sh \
+	tests/hosts/perf.sh
 hosts_programs = tests/e2e/attention$(EXEEXT) tests/e2e/comm_probe$(EXEEXT) tests/hosts/collectives$(EXEEXT)
 
 noinst_PROGRAMS += tests/hosts/collectives
