@@ -90,6 +90,8 @@ static const struct variable variables[] = {
      "error, warn, info, debug or trace, and component:level, separated by commas"},
     {"RONDO_LOG_FILE", KIND_ELSEWHERE, "", NULL, NULL, 0,
      "appends the log to this file (%h: host, %p: process); empty: stderr"},
+    {"RONDO_NET_DEVICES", KIND_STRING, "", NULL, NULL, FIELD(net_devices),
+     "network devices of this rank for transport ucx, such as eth1 or mlx5_0:1; empty: UCX's choice"},
     {"RONDO_RANK", KIND_ELSEWHERE, "", NULL, NULL, 0, "set by rondo-run: this process's rank"},
     {"RONDO_ROOT", KIND_ELSEWHERE, "", NULL, NULL, 0,
      "set by rondo-run: address and port at which rank 0 listens"},
@@ -296,6 +298,7 @@ void ri_config_release(struct ri_config *config)
     free(config->host_id);
     free(config->trace);
     free(config->interface);
+    free(config->net_devices);
     memset(config, 0, sizeof(*config));
 }
 

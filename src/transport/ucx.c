@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tagged messages over UCX: shared memory and CMA inside a host, TCP or RDMA between hosts.
  *
- * One context and worker per object, with a configuration of its own: RONDO_UCX_* goes before UCX_*,
- * and that before UCX's defaults.  Nothing is written to the environment.
- *
  * Peers on the same host are reached in error mode NONE, the only one that keeps shared memory and CMA
  * in UCX 1.13: a peer that dies is noticed only when its memory is read, and messages to it may stay
  * posted until they are cancelled.  The communicator watches its peers.  Peers on other hosts are
@@ -13,6 +10,7 @@
  * keeps it from that. */
 #include <stdlib.h>
 
+#include "base/config.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "transport/ucx_private.h"
@@ -20,34 +18,6 @@
 static struct ri_ucx *ucx_of(struct ri_transport *transport)
 {
     return (struct ri_ucx *)transport;
-}
-
-static int ucx_error(ucs_status_t status, const char *what)
-{
-    return ri_error(status == UCS_ERR_NO_MEMORY ? RONDO_ERR_MEMORY : RONDO_ERR_TRANSPORT,
-                    "UCX: %s: %s", what, ucs_status_string(status));
-}
-
-static int make_context(struct ri_ucx *self)
-{
-    ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
-                      UCP_PARAM_FIELD_NAME,
-        .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
-        .estimated_num_eps = (size_t)self->base.ranks,
-        .name = "rondo",
-    };
-    ucp_config_t *config;
-    ucs_status_t status = ucp_config_read("RONDO", NULL, &config);
-
-    if (status != UCS_OK)
-        return ucx_error(status, "configuration");
-    status = ucp_init(&params, config, &self->context);
-    ucp_config_release(config);
-    if (status == UCS_OK)
-        return 0;
-    self->context = NULL;
-    return ucx_error(status, "no context");
 }
 
 static int make_worker(struct ri_ucx *self, size_t *address_bytes)
@@ -60,7 +30,7 @@ static int make_worker(struct ri_ucx *self, size_t *address_bytes)
 
     if (status != UCS_OK) {
         self->worker = NULL;
-        return ucx_error(status, "no worker");
+        return ri_ucx_error(status, "no worker");
     }
     status = ucp_worker_get_efd(self->worker, &self->event_fd);
     if (status != UCS_OK)
@@ -69,7 +39,7 @@ static int make_worker(struct ri_ucx *self, size_t *address_bytes)
     if (status == UCS_OK)
         return 0;
     self->address = NULL;
-    return ucx_error(status, "no address");
+    return ri_ucx_error(status, "no address");
 }
 
 static void ucx_close(struct ri_transport *transport);
@@ -99,7 +69,7 @@ static int ucx_open(const struct ri_transport_params *params, struct ri_transpor
         self->peers[r].remote = params->host[r] != params->host[params->rank];
     }
     if (!err)
-        err = make_context(self);
+        err = ri_ucx_make_context(self, params->config->net_devices);
     if (!err)
         err = make_worker(self, address_bytes);
     if (!err)

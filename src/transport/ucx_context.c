@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The context of one object, with a configuration of its own: RONDO_UCX_* goes before UCX_*, and that
+ * before UCX's defaults.  Nothing is written to the environment, which MPI's UCX reads too. */
+#include "transport/ucx_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+
+int ri_ucx_error(ucs_status_t status, const char *what)
+{
+    return ri_error(status == UCS_ERR_NO_MEMORY ? RONDO_ERR_MEMORY : RONDO_ERR_TRANSPORT,
+                    "UCX: %s: %s", what, ucs_status_string(status));
+}
+
+/* What is sent with UCP_OP_ATTR_FLAG_FAST_CMPL is sent eagerly whatever its size, unless the user has set
+ * this, or RNDV_THRESH, which goes before it. */
+static ucs_status_t let_be_eager(ucp_config_t *config)
+{
+    if (getenv("RONDO_UCX_RNDV_SEND_NBR_THRESH") || getenv("UCX_RNDV_SEND_NBR_THRESH"))
+        return UCS_OK;
+    return ucp_config_modify(config, "RNDV_SEND_NBR_THRESH", "inf");
+}
+
+/* devices NULL: as the environment says. */
+static ucs_status_t init(ucp_context_h *context, size_t ranks, const char *devices)
+{
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                      UCP_PARAM_FIELD_NAME,
+        .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
+        .estimated_num_eps = ranks,
+        .name = "rondo",
+    };
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read("RONDO", NULL, &config);
+
+    if (status != UCS_OK)
+        return status;
+    status = let_be_eager(config);
+    if (status == UCS_OK && devices)
+        status = ucp_config_modify(config, "NET_DEVICES", devices);
+    if (status == UCS_OK)
+        status = ucp_init(&params, config, context);
+    ucp_config_release(config);
+    return status;
+}
+
+/* ---- devices ---- */
+
+/* The text of ucp_context_print_info, malloc'd; it has a line for each resource, such as
+ *     resource 1  :  md 1  dev 1  flags -- tcp/eth0
+ * NULL: no memory. */
+static char *context_text(ucp_context_h context)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+
+    if (!stream)
+        return NULL;
+    ucp_context_print_info(context, stream);
+    if (!fclose(stream))
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* The name of the next resource's device that is a network's, and its length; NULL: no more. */
+static const char *next_device(const char *text, size_t *length)
+{
+    for (text = strstr(text, " resource "); text; text = strstr(text + 1, " resource ")) {
+        size_t line = strcspn(text, "\n");
+        const char *slash = memchr(text, '/', line);
+
+        if (!slash)
+            continue;
+        *length = strcspn(slash + 1, " \n");
+        if (*length > 0 && strncmp(slash + 1, "memory", 6) != 0)
+            return slash + 1;
+    }
+    return NULL;
+}
+
+/* "mlx5_0" is mlx5_0:1, too. */
+static int is_there(const char *text, const char *wanted, size_t wanted_length)
+{
+    const char *device = text;
+    size_t length;
+
+    while ((device = next_device(device, &length)))
+        if (length >= wanted_length && strncmp(device, wanted, wanted_length) == 0 &&
+            (length == wanted_length || device[wanted_length] == ':'))
+            return 1;
+    return 0;
+}
+
+static int is_in(const char *list, const char *word, size_t length)
+{
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',') {
+        at += strspn(at, " ");
+        if (strncmp(at, word, length) == 0 && strchr(", ", at[length]))
+            return 1;
+    }
+    return 0;
+}
+
+/* What there is, in a context with all devices: "eth0, lo". */
+static void list_devices(char *list, size_t bytes)
+{
+    ucp_context_h context;
+    size_t used = 0, length;
+    const char *device;
+    char *text;
+
+    snprintf(list, bytes, "none");
+    if (init(&context, 1, "all") != UCS_OK)
+        return;
+    text = context_text(context);
+    for (device = text; device && (device = next_device(device, &length));)
+        if (!is_in(used ? list : "", device, length) && used + length + 3 < bytes)
+            used += (size_t)snprintf(list + used, bytes - used, "%s%.*s", used ? ", " : "", (int)length, device);
+    free(text);
+    ucp_cleanup(context);
+}
+
+static int no_device(const char *devices, const char *wanted, size_t length)
+{
+    char list[256];
+
+    list_devices(list, sizeof(list));
+    return ri_error(RONDO_ERR_ARGUMENT, "RONDO_NET_DEVICES='%.64s': UCX finds no device %.*s here; it finds: %s",
+                    devices, length < 64 ? (int)length : 64, wanted, list);
+}
+
+/* UCX goes on without the devices that it does not find, and so perhaps without any network.  A list that is
+ * not of plain names is UCX's to judge. */
+static int check_devices(ucp_context_h context, const char *devices)
+{
+    char *text;
+    int err = 0;
+
+    if (strpbrk(devices, "^*?[~/") || is_in(devices, "all", 3))
+        return 0;
+    text = context_text(context);
+    if (!text)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for the names of UCX's devices");
+    for (const char *at = devices; *at && !err; at += strcspn(at, ","), at += *at == ',') {
+        size_t length;
+
+        at += strspn(at, " ");
+        length = strcspn(at, ", ");
+        if (length > 0 && !is_there(text, at, length))
+            err = no_device(devices, at, length);
+    }
+    free(text);
+    return err;
+}
+
+int ri_ucx_make_context(struct ri_ucx *self, const char *devices)
+{
+    int is_chosen = devices && *devices;
+    ucs_status_t status = init(&self->context, (size_t)self->base.ranks, is_chosen ? devices : NULL);
+
+    if (status == UCS_OK)
+        return is_chosen ? check_devices(self->context, devices) : 0;
+    self->context = NULL;
+    if (status == UCS_ERR_NO_DEVICE && is_chosen)
+        return no_device(devices, devices, strlen(devices));
+    return ri_ucx_error(status, "no context");
+}
