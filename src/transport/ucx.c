@@ -127,6 +127,8 @@ static int ucx_arm(struct ri_transport *transport)
 {
     struct ri_ucx *self = ucx_of(transport);
 
+    if (self->granted && !self->broken && ri_ucx_begin_granted(self))
+        return 0;
     return self->broken || ucp_worker_arm(self->worker) == UCS_OK;
 }
 

@@ -10,7 +10,7 @@
 #include "base/status.h"
 
 static const int64_t close_ns = 2000000000;
-static const uint64_t hello_tag = (uint64_t)1 << 63; /* above every tag and sender */
+static const uint64_t hello_tag = RI_UCX_OURS | (RI_TAG_END - 1);
 
 static void on_peer_failed(void *data, ucp_ep_h endpoint, ucs_status_t status)
 {
@@ -95,42 +95,65 @@ static int await(struct ri_ucx *self, const struct ri_xfer *hellos, int n, int64
 
 /* Peers greet each other, so that all endpoints are connected: UCX 1.13 aborts the process when a
  * peer dies while a TCP endpoint to it is being connected.  hellos: two for each peer. */
-static int greet(struct ri_ucx *self, struct ri_xfer *hellos, int n, int64_t deadline_ns)
+static int greet(struct ri_ucx *self, struct ri_xfer *hellos, int64_t deadline_ns)
 {
-    int err = ri_ucx_provide(self, n), i = 0;
+    int n = 0, err = ri_ucx_provide(self, 2 * self->base.ranks);
 
     if (err)
         return err;
     for (int r = 0; r < self->base.ranks; r++)
         for (uint8_t send = 0; self->peers[r].wanted && send < 2; send++) {
-            hellos[i] = (struct ri_xfer){ .tag = hello_tag, .peer = r, .send = send };
-            ri_ucx_start(self, &hellos[i++]);
+            hellos[n] = (struct ri_xfer){ .tag = hello_tag, .peer = r, .send = send };
+            ri_ucx_start(self, &hellos[n++]);
+        }
+    return await(self, hellos, n, deadline_ns);
+}
+
+/* Peers on other hosts tell each other by what they reach each other: both must know it. */
+static int compare_ways(struct ri_ucx *self, struct ri_xfer *hellos, int64_t deadline_ns)
+{
+    int n = 0, err;
+
+    for (int r = 0; r < self->base.ranks; r++)
+        for (uint8_t send = 0; self->peers[r].wanted && self->peers[r].remote && send < 2; send++) {
+            hellos[n] = (struct ri_xfer){ .tag = hello_tag, .peer = r, .send = send, .rows = 1, .row_bytes = 1,
+                                          .base = (char *)&self->peers[r].tcp_alone[!send] };
+            ri_ucx_start(self, &hellos[n++]);
         }
     err = await(self, hellos, n, deadline_ns);
-    for (i = 0; i < n; i++) {
+    for (int r = 0; r < self->base.ranks && !err; r++)
+        self->peers[r].eager = self->peers[r].remote && self->peers[r].tcp_alone[0] && self->peers[r].tcp_alone[1];
+    return err;
+}
+
+static void take_back(struct ri_ucx *self, struct ri_xfer *hellos)
+{
+    for (int i = 0; i < 2 * self->base.ranks; i++) {
         struct ri_xfer *hello = &hellos[i];
 
         ri_ucx_cancel(self, &hello, 1);
     }
-    return err;
 }
 
 int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size_t *address_bytes,
                    int64_t deadline_ns)
 {
     struct ri_xfer *hellos;
-    int n = 0, err = make_endpoints(self, addresses, address_bytes);
+    int err = make_endpoints(self, addresses, address_bytes);
 
     if (err)
         return err;
-    for (int r = 0; r < self->base.ranks; r++)
-        n += self->peers[r].wanted ? 2 : 0;
-    hellos = calloc((size_t)n + 1, sizeof(*hellos));
+    hellos = calloc(2 * (size_t)self->base.ranks, sizeof(*hellos));
     if (!hellos)
-        return ri_error(RONDO_ERR_MEMORY, "no memory for %d greetings", n);
-    err = greet(self, hellos, n, deadline_ns);
+        return ri_error(RONDO_ERR_MEMORY, "no memory for the greetings of %d ranks", self->base.ranks);
+    err = greet(self, hellos, deadline_ns);
+    if (!err)
+        err = ri_ucx_find_ways(self);
+    if (!err)
+        err = compare_ways(self, hellos, deadline_ns);
+    take_back(self, hellos);
     free(hellos);
-    return err ? err : ri_ucx_find_ways(self);
+    return err;
 }
 
 /* ---- parting ---- */

@@ -1,145 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/ucx_private.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/status.h"
 
 static const int64_t cancel_ns = 1000000000;
-static const int64_t drain_ns = 500000000;
-
-static void *rows_pack_start(void *context, const void *buffer, size_t count)
-{
-    (void)context, (void)count;
-    return (void *)(uintptr_t)buffer;
-}
-
-static void *rows_unpack_start(void *context, void *buffer, size_t count)
-{
-    (void)context, (void)count;
-    return buffer;
-}
-
-static size_t rows_size(void *state)
-{
-    const struct ri_ucx_op *op = state;
-
-    return ri_xfer_bytes(&op->shape);
-}
-
-static size_t rows_pack(void *state, size_t offset, void *packed, size_t bytes_max)
-{
-    const struct ri_ucx_op *op = state;
-    size_t rest = ri_xfer_bytes(&op->shape) - offset;
-    size_t bytes = rest < bytes_max ? rest : bytes_max;
-
-    ri_xfer_pack(&op->shape, offset, packed, bytes);
-    return bytes;
-}
-
-static ucs_status_t rows_unpack(void *state, size_t offset, const void *packed, size_t bytes)
-{
-    const struct ri_ucx_op *op = state;
-
-    ri_xfer_unpack(&op->shape, offset, packed, bytes);
-    return UCS_OK;
-}
-
-static void rows_finish(void *state)
-{
-    (void)state;
-}
-
-int ri_ucx_rows_type(ucp_datatype_t *rows)
-{
-    static const ucp_generic_dt_ops_t rows_ops = {
-        .start_pack = rows_pack_start,
-        .start_unpack = rows_unpack_start,
-        .packed_size = rows_size,
-        .pack = rows_pack,
-        .unpack = rows_unpack,
-        .finish = rows_finish,
-    };
-    ucs_status_t status = ucp_dt_create_generic(&rows_ops, NULL, rows);
-
-    if (status == UCS_OK)
-        return 0;
-    *rows = 0;
-    return ri_error(RONDO_ERR_TRANSPORT, "UCX: no datatype: %s", ucs_status_string(status));
-}
-
-/* ---- memory of messages ---- */
-
-static int op_is_idle(const struct ri_ucx_op *op)
-{
-    return !op->xfer && !op->request;
-}
-
-static int add_op(struct ri_ucx *self)
-{
-    struct ri_ucx_op *op = calloc(1, sizeof(*op));
-
-    if (!op)
-        return ri_error(RONDO_ERR_MEMORY, "no memory for %d messages of transport ucx", self->op_count + 1);
-    op->owner = self;
-    op->all = self->all;
-    self->all = op;
-    op->spare = self->spare;
-    self->spare = op;
-    self->op_count++;
-    return 0;
-}
-
-/* Frees what idles beyond what is reserved. */
-static void drop_ops(struct ri_ucx *self)
-{
-    struct ri_ucx_op **link = &self->all;
-
-    self->spare = NULL;
-    while (*link) {
-        struct ri_ucx_op *op = *link;
-
-        if (op_is_idle(op) && self->op_count > self->reserved) {
-            *link = op->all;
-            free(op);
-            self->op_count--;
-            continue;
-        }
-        if (op_is_idle(op)) {
-            op->spare = self->spare;
-            self->spare = op;
-        }
-        link = &op->all;
-    }
-}
-
-int ri_ucx_provide(struct ri_ucx *self, int n)
-{
-    int have = 0, err = 0;
-
-    for (struct ri_ucx_op *op = self->spare; op && have < n; op = op->spare)
-        have++;
-    for (; have < n && !err; have++)
-        err = add_op(self);
-    return err;
-}
-
-int ri_ucx_reserve(struct ri_ucx *self, int messages)
-{
-    int err = 0;
-
-    self->reserved += messages;
-    while (self->op_count < self->reserved && !err)
-        err = add_op(self);
-    if (err)
-        self->reserved -= messages;
-    if (err || messages < 0)
-        drop_ops(self);
-    return err;
-}
-
-/* ---- one message ---- */
+static const size_t small_bytes = 8192; /* and less is sent before the receiver is ready */
+static const size_t burst_bytes = 1 << 18; /* that UCX has of granted messages, before the last of them */
 
 static int peer_is_gone(ucs_status_t status)
 {
@@ -197,12 +64,29 @@ static void op_end(struct ri_ucx_op *op, ucs_status_t status, size_t received)
         ri_xfer_done(&self->base, xfer);
 }
 
+/* What UCX matches by. */
+static ucp_tag_t wire_tag(int source, uint64_t tag)
+{
+    return (uint64_t)source << RI_UCX_SENDER_SHIFT | tag;
+}
+
+static void op_sent(struct ri_ucx_op *op, ucs_status_t status)
+{
+    op->request = NULL;
+    op->sent = status;
+    if (op->counted)
+        op->owner->peers[op->shape.peer].under_way_bytes -= ri_xfer_bytes(&op->shape);
+    op->counted = 0;
+    if (op->ready && status != UCS_OK)
+        ucp_request_cancel(op->owner->worker, op->ready);
+    else if (!op->ready)
+        op_end(op, status, ri_xfer_bytes(&op->shape));
+}
+
 static void on_sent(void *request, ucs_status_t status, void *op_data)
 {
-    struct ri_ucx_op *op = op_data;
-
-    op_end(op, status, ri_xfer_bytes(&op->shape));
     ucp_request_free(request);
+    op_sent(op_data, status);
 }
 
 static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
@@ -212,96 +96,189 @@ static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_i
     ucp_request_free(request);
 }
 
-/* What UCX matches by: from the top a bit for our greetings, the sender, the tag. */
-static ucp_tag_t wire_tag(int source, uint64_t tag)
+/* Of all messages; the callback is the direction's. */
+static ucp_request_param_t op_param(struct ri_ucx_op *op, int contiguous)
 {
-    return (uint64_t)source << 48 | tag;
-}
-
-static ucs_status_ptr_t op_start(struct ri_ucx_op *op, ucp_tag_recv_info_t *info)
-{
-    struct ri_ucx *self = op->owner;
-    const struct ri_xfer *shape = &op->shape;
-    int contiguous = ri_xfer_contiguous(shape);
-    void *buffer = contiguous ? (void *)shape->base : (void *)op;
-    size_t count = contiguous ? ri_xfer_bytes(shape) : 1;
-    ucp_request_param_t param = {
+    return (ucp_request_param_t){
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE,
-        .datatype = contiguous ? ucp_dt_make_contig(1) : self->rows,
+        .datatype = contiguous ? ucp_dt_make_contig(1) : op->owner->rows,
         .user_data = op,
     };
+}
 
-    if (shape->send) {
-        param.cb.send = on_sent;
-        return ucp_tag_send_nbx(self->peers[shape->peer].endpoint, buffer, count,
-                                wire_tag(self->base.rank, shape->tag), &param);
-    }
-    param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
-    param.recv_info.tag_info = info;
+static void op_send(struct ri_ucx_op *op)
+{
+    const struct ri_xfer *shape = &op->shape;
+    const struct ri_ucx_peer *peer = &op->owner->peers[shape->peer];
+    int contiguous = ri_xfer_contiguous(shape);
+    ucp_request_param_t param = op_param(op, contiguous);
+    ucs_status_ptr_t request;
+
+    param.cb.send = on_sent;
+    if (peer->eager)
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_FAST_CMPL; /* no rendezvous: ucx_context.c sees to that */
+    request = ucp_tag_send_nbx(peer->endpoint, contiguous ? (void *)shape->base : (void *)op,
+                               contiguous ? ri_xfer_bytes(shape) : 1,
+                               wire_tag(op->owner->base.rank, shape->tag), &param);
+    if (UCS_PTR_IS_PTR(request))
+        op->request = request;
+    else
+        op_sent(op, UCS_PTR_STATUS(request));
+}
+
+/* UCX 1.13 tells the length of what has come before its receive to the callback alone. */
+static void op_receive(struct ri_ucx_op *op)
+{
+    const struct ri_xfer *shape = &op->shape;
+    int contiguous = ri_xfer_contiguous(shape);
+    ucp_request_param_t param = op_param(op, contiguous);
+    ucs_status_ptr_t request;
+
+    param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     param.cb.recv = on_received;
-    return ucp_tag_recv_nbx(self->worker, buffer, count, wire_tag(shape->peer, shape->tag),
-                            UINT64_MAX, &param);
+    request = ucp_tag_recv_nbx(op->owner->worker, contiguous ? (void *)shape->base : (void *)op,
+                               contiguous ? ri_xfer_bytes(shape) : 1, wire_tag(shape->peer, shape->tag),
+                               UINT64_MAX, &param);
+    if (!UCS_PTR_IS_PTR(request))
+        op_end(op, UCS_PTR_STATUS(request), 0);
+    else if (op->xfer) /* the callback may have come and gone */
+        op->request = request;
+}
+
+/* ---- a receive says that it is ready ---- */
+
+static int is_small(const struct ri_ucx_op *op)
+{
+    return ri_xfer_bytes(&op->shape) <= small_bytes;
+}
+
+static void on_told(void *request, ucs_status_t status, void *data)
+{
+    (void)status, (void)data; /* it fails with the connection, and so does the receive */
+    ucp_request_free(request);
+}
+
+static void tell_ready(struct ri_ucx *self, int peer, uint64_t tag)
+{
+    ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_told };
+
+    ucp_tag_send_nbx(self->peers[peer].endpoint, NULL, 0, wire_tag(self->base.rank, RI_UCX_OURS | tag),
+                     &param);
+}
+
+/* ---- granted: the receive is ready ---- */
+
+static void grant(struct ri_ucx_op *op)
+{
+    struct ri_ucx_peer *peer = &op->owner->peers[op->shape.peer];
+
+    if (!peer->granted)
+        peer->granted_end = &peer->granted;
+    op->spare = NULL;
+    *peer->granted_end = op;
+    peer->granted_end = &op->spare;
+    op->owner->granted++;
+}
+
+/* Returns whether it was among the granted, and is not any more. */
+static int ungrant(struct ri_ucx_op *op)
+{
+    struct ri_ucx_peer *peer = &op->owner->peers[op->shape.peer];
+    struct ri_ucx_op **link = &peer->granted;
+
+    while (*link && *link != op)
+        link = &(*link)->spare;
+    if (!*link)
+        return 0;
+    *link = op->spare;
+    if (!*link)
+        peer->granted_end = link;
+    op->owner->granted--;
+    return 1;
+}
+
+int ri_ucx_begin_granted(struct ri_ucx *self)
+{
+    int before = self->granted;
+
+    for (int r = 0; r < self->base.ranks && self->granted; r++) {
+        struct ri_ucx_peer *peer = &self->peers[r];
+
+        while (peer->granted && peer->under_way_bytes < burst_bytes) {
+            struct ri_ucx_op *op = peer->granted;
+
+            ungrant(op);
+            op->counted = 1;
+            peer->under_way_bytes += ri_xfer_bytes(&op->shape);
+            op_send(op);
+        }
+    }
+    return before > self->granted;
+}
+
+static void op_ready(struct ri_ucx_op *op, ucs_status_t status)
+{
+    op->ready = NULL;
+    if (status == UCS_OK && op->xfer && !is_small(op))
+        grant(op);
+    else if (!op->request)
+        op_end(op, op->sent == UCS_OK ? status : op->sent, ri_xfer_bytes(&op->shape));
+}
+
+static void on_ready(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *op_data)
+{
+    (void)info;
+    ucp_request_free(request);
+    op_ready(op_data, status);
+}
+
+/* A send whose receiver says when it is ready. */
+static void op_offer(struct ri_ucx_op *op)
+{
+    ucp_tag_recv_info_t info;
+    ucp_request_param_t param = op_param(op, 1);
+    ucs_status_ptr_t request;
+
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
+    param.recv_info.tag_info = &info;
+    param.cb.recv = on_ready;
+    request = ucp_tag_recv_nbx(op->owner->worker, NULL, 0,
+                               wire_tag(op->shape.peer, RI_UCX_OURS | op->shape.tag), UINT64_MAX, &param);
+    if (UCS_PTR_IS_PTR(request))
+        op->ready = request;
+    if (is_small(op))
+        op_send(op);
+    else if (!op->ready)
+        op_ready(op, UCS_PTR_STATUS(request));
 }
 
 void ri_ucx_start(struct ri_ucx *self, struct ri_xfer *xfer)
 {
     struct ri_ucx_op *op = self->spare;
-    ucp_tag_recv_info_t info = { .length = ri_xfer_bytes(xfer) };
-    ucs_status_ptr_t request;
+    int eager = self->peers[xfer->peer].eager, peer = xfer->peer;
+    uint64_t tag = xfer->tag;
 
     self->spare = op->spare;
     op->shape = *xfer;
     op->xfer = xfer;
+    op->sent = UCS_OK;
     xfer->handle = op;
     xfer->state = RI_XFER_POSTED;
-    request = op_start(op, &info);
-    if (UCS_PTR_IS_PTR(request))
-        op->request = request;
-    else
-        op_end(op, UCS_PTR_STATUS(request), info.length);
+    if (xfer->send && eager) {
+        op_offer(op);
+    } else if (xfer->send) {
+        op_send(op);
+    } else {
+        op_receive(op);
+        if (eager)
+            tell_ready(self, peer, tag);
+    }
 }
 
 int ri_ucx_broken_error(void)
 {
     return ri_error(RONDO_ERR_TRANSPORT, "transport ucx gave up messages that UCX holds on to");
-}
-
-/* One message.  Returns whether there was one, and it is gone. */
-static int drain_one(struct ri_ucx *self, void **memory, int64_t deadline_ns)
-{
-    static const ucp_request_param_t bytes = { 0 };
-    ucp_tag_recv_info_t info;
-    ucp_tag_message_h message = ucp_tag_probe_nb(self->worker, 0, 0, 1, &info);
-    ucs_status_ptr_t request;
-    int is_gone;
-
-    if (!message)
-        return 0;
-    *memory = malloc(info.length + 1);
-    if (!*memory)
-        return 0;
-    request = ucp_tag_msg_recv_nbx(self->worker, *memory, info.length, message, &bytes);
-    while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS &&
-           ri_now_ns() < deadline_ns)
-        ucp_worker_progress(self->worker);
-    is_gone = !UCS_PTR_IS_PTR(request) || ucp_request_check_status(request) != UCS_INPROGRESS;
-    if (UCS_PTR_IS_PTR(request))
-        ucp_request_free(request);
-    if (is_gone) {
-        free(*memory);
-        *memory = NULL;
-    }
-    return is_gone;
-}
-
-void ri_ucx_drain(struct ri_ucx *self, void **memory)
-{
-    int64_t deadline_ns = ri_now_ns() + drain_ns;
-
-    ucp_worker_progress(self->worker);
-    while (ri_now_ns() < deadline_ns && drain_one(self, memory, deadline_ns))
-        ucp_worker_progress(self->worker);
 }
 
 /* True when UCX may keep a send for ever, but nobody is left to read it. */
@@ -312,7 +289,18 @@ static int sends_to_nobody(const struct ri_ucx_op *op)
     return op->shape.send && peer->failed && !peer->remote;
 }
 
-/* Receives end as cancelled; sends to another host are ended by UCX. */
+/* UCX gives back what it waits to receive: a message, or that its receiver is ready. */
+static void take_back(struct ri_ucx_op *op)
+{
+    if (op->owner->granted && op->shape.send && ungrant(op))
+        op_end(op, UCS_ERR_CANCELED, 0);
+    else if (op->ready)
+        ucp_request_cancel(op->owner->worker, op->ready);
+    else if (!op->shape.send && op->request)
+        ucp_request_cancel(op->owner->worker, op->request);
+}
+
+/* What is received ends as cancelled; sends to another host are ended by UCX. */
 static void end_messages_of_failed_peers(struct ri_ucx *self)
 {
     self->failures = 0;
@@ -321,8 +309,7 @@ static void end_messages_of_failed_peers(struct ri_ucx *self)
 
         if (!xfer || !self->peers[xfer->peer].failed)
             continue;
-        if (!xfer->send)
-            ucp_request_cancel(self->worker, op->request);
+        take_back(op);
         if (!sends_to_nobody(op))
             continue;
         op->xfer = NULL;
@@ -341,13 +328,15 @@ int ri_ucx_run(struct ri_ucx *self)
     moved = (int)ucp_worker_progress(self->worker);
     if (self->failures)
         end_messages_of_failed_peers(self);
+    if (self->granted)
+        ri_ucx_begin_granted(self);
     return moved > self->ended ? moved : self->ended;
 }
 
-/* True when UCX may keep the message: nobody is left to read it, or there is nothing to read. */
+/* True when UCX may keep the message: nobody is left to read it, or what it reads is there until close. */
 static int may_stay(const struct ri_ucx_op *op)
 {
-    return sends_to_nobody(op) || ri_xfer_bytes(&op->shape) == 0;
+    return sends_to_nobody(op) || ri_xfer_bytes(&op->shape) == 0 || (op->shape.tag & RI_UCX_OURS);
 }
 
 /* UCX takes back receives that wait for their message, and nothing else: what is under way has to end
@@ -362,15 +351,15 @@ void ri_ucx_cancel(struct ri_ucx *self, struct ri_xfer *const *xfers, int n)
         if (xfers[i]->state != RI_XFER_POSTED)
             continue;
         op->xfer = NULL;
-        if (!xfers[i]->send && !self->broken)
-            ucp_request_cancel(self->worker, op->request);
+        if (!self->broken)
+            take_back(op);
     }
     for (int i = 0; i < n; i++) {
         struct ri_ucx_op *op = xfers[i]->handle;
 
         if (xfers[i]->state != RI_XFER_POSTED)
             continue;
-        while (op->request && !may_stay(op) && !self->broken) {
+        while ((op->request || op->ready) && !may_stay(op) && !self->broken) {
             ucp_worker_progress(self->worker);
             self->broken = ri_now_ns() > deadline_ns;
         }

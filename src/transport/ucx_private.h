@@ -6,8 +6,8 @@
 
 #include "transport/xfer.h"
 
-/* Shared by ucx.c (the object), ucx_connect.c (endpoints), ucx_way.c (what they are made of) and
- * ucx_message.c. */
+/* Shared by ucx.c (the object), ucx_context.c (settings), ucx_connect.c (endpoints), ucx_way.c (what they
+ * are made of), ucx_op.c (what messages are made of) and ucx_message.c. */
 
 struct ri_ucx;
 
@@ -17,6 +17,10 @@ struct ri_ucx_peer {
     ucp_ep_h endpoint;
     const struct ri_ucx_way *way; /* NULL: not connected */
     void *closing; /* UCX's request while the endpoint is being closed */
+    struct ri_ucx_op *granted, **granted_end; /* sends whose receives are ready, in the order of that */
+    size_t under_way_bytes;                   /* of those of them that UCX has */
+    uint8_t tcp_alone[2]; /* it is reached so: by us, and we by it */
+    int eager;  /* both: see ri_ucx_start */
     int wanted; /* messages go there or come from there */
     int remote; /* on another host */
     int failed; /* UCX says so; endpoint is of no use any more */
@@ -27,8 +31,11 @@ struct ri_ucx_op {
     struct ri_ucx *owner;
     struct ri_xfer *xfer;    /* NULL: given up, or no message */
     struct ri_xfer shape;    /* copy of *xfer, for pack and unpack */
-    void *request;
-    struct ri_ucx_op *spare; /* next of those without a message */
+    void *request;           /* UCX's, while it moves */
+    void *ready;             /* UCX's, while a send waits for its receiver */
+    ucs_status_t sent;       /* how the sending ended, when the receiver had not answered yet */
+    uint8_t counted;         /* among its peer's under_way_bytes */
+    struct ri_ucx_op *spare; /* next of those without a message, or of those granted */
     struct ri_ucx_op *all;   /* next of all */
 };
 
@@ -42,13 +49,21 @@ struct ri_ucx {
     struct ri_ucx_way *ways; /* all that differ */
     struct ri_ucx_op *spare, *all;
     int reserved, op_count; /* messages that may be posted at once; entries of all */
+    int granted;  /* sends, to all peers */
     int event_fd;
     int ended;    /* messages that ended since progress began */
     int failures; /* peers that failed since progress looked */
     int broken;   /* UCX holds memory that was given back, and must not run again */
 };
 
-/* ucx_message.c */
+/* ucx_context.c */
+
+/* devices: for this context; NULL or empty: UCX's choice. */
+int ri_ucx_make_context(struct ri_ucx *self, const char *devices);
+/* The error for what UCX says, with its words. */
+int ri_ucx_error(ucs_status_t status, const char *what);
+
+/* ucx_op.c */
 
 int ri_ucx_rows_type(ucp_datatype_t *rows);
 
@@ -61,8 +76,19 @@ int ri_ucx_reserve(struct ri_ucx *self, int messages);
  * the worker is gone. */
 void ri_ucx_drain(struct ri_ucx *self, void **memory);
 
-/* Hands a message to UCX, after ri_ucx_provide.  The xfer may have ended at return. */
+/* ucx_message.c */
+
+/* Hands a message to UCX, after ri_ucx_provide.  The xfer may have ended at return.
+ * Over TCP, messages that UCX moves by its rendezvous all arrive at the end when they were posted
+ * together, and the two directions of a link take turns.  So between peers that reach each other by TCP
+ * alone messages go eagerly, one after the other; and what would come before its receive is posted, and be
+ * kept by UCX without bound, waits at the sender: a receive says that it is ready.  Such a word must not wait
+ * behind the messages of the other direction, so that these go to UCX a few at a time, and not before the
+ * next round.  Small messages are sent at once, and end when they are sent and their receive has said so. */
 void ri_ucx_start(struct ri_ucx *self, struct ri_xfer *xfer);
+
+/* Hands UCX what may go now.  Returns whether there was any. */
+int ri_ucx_begin_granted(struct ri_ucx *self);
 
 /* One round of UCX.  Returns how much happened, or RONDO_ERR_TRANSPORT when broken. */
 int ri_ucx_run(struct ri_ucx *self);
@@ -74,6 +100,10 @@ int ri_ucx_peer_error(int rank);
 int ri_ucx_broken_error(void);
 
 /* ucx_connect.c */
+
+/* What UCX matches by: from the top a bit for our own messages, the sender, the tag. */
+enum { RI_UCX_SENDER_SHIFT = 48 };
+#define RI_UCX_OURS ((uint64_t)1 << 63)
 
 /* Makes the endpoints and waits until every wanted peer has answered. */
 int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size_t *address_bytes,

@@ -92,6 +92,14 @@ static int is_first(const struct lane *lanes, int i)
     return 1;
 }
 
+static int is_tcp_alone(const struct lane *lanes, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(lanes[i].transport, "tcp") != 0)
+            return 0;
+    return n > 0;
+}
+
 /* Shared memory has no device to tell. */
 static int has_device(const struct lane *lane)
 {
@@ -169,13 +177,16 @@ int ri_ucx_find_ways(struct ri_ucx *self)
 {
     struct lane lanes[LANES_MAX];
     char text[TEXT_BYTES];
+    int n;
 
     for (int r = 0; r < self->base.ranks; r++) {
         struct ri_ucx_peer *peer = &self->peers[r];
 
         if (!peer->endpoint)
             continue;
-        describe(peer, lanes, ask_for_lanes(peer->endpoint, lanes), text);
+        n = ask_for_lanes(peer->endpoint, lanes);
+        describe(peer, lanes, n, text);
+        peer->tcp_alone[0] = (uint8_t)is_tcp_alone(lanes, n);
         peer->way = way_of(self, text);
         if (!peer->way)
             return ri_error(RONDO_ERR_MEMORY, "no memory for the way to rank %d", r);

@@ -96,10 +96,23 @@ void bench_open_for(struct bench *bench, const char *name, int ranks, const int3
     connect_all(bench, addresses, address_bytes);
 }
 
+static void *close_one(void *transport)
+{
+    ((struct ri_transport *)transport)->ops->close(transport);
+    return NULL;
+}
+
+/* All at once, because a rank may wait for the others to take what it has sent. */
 void bench_close(struct bench *bench)
 {
+    pthread_t threads[BENCH_RANKS_MAX];
+
     for (int r = 0; r < bench->ranks; r++)
-        bench->ops->close(bench->rank[r]);
+        if (bench->rank[r])
+            assert_int_equal(pthread_create(&threads[r], NULL, close_one, bench->rank[r]), 0);
+    for (int r = 0; r < bench->ranks; r++)
+        if (bench->rank[r])
+            pthread_join(threads[r], NULL);
 }
 
 struct ri_xfer bench_receive(int peer, uint64_t tag, void *base, size_t bytes)
