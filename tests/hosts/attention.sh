@@ -29,6 +29,12 @@ equal "2x4, a NIC a host" -n host 2x4 "$attention" --joined --schedule two-level
 bytes 2x2
 bytes 3+2
 bytes 2x4
+job "blocks of one's own host are read in place" -t 120 3+2 "$attention" --joined --all --binding auto \
+    --schedule two-level
+says "none is wrong" "^132 cases, 0 wrong"
+awk '$1 ~ /shm/ && $2 == "bound" { seen++; if ($(NF - 2) != 0 || $(NF - 1) == 0) print }
+    END { if (seen != 2) print seen " rows of shm" }' "$work/out" > "$work/why"
+tap_empty "none of them is copied" "$work/why"
 job "many shapes over 2x2" -t 120 2x2 "$attention" --joined --all --schedule ring,two-level
 says "none is wrong" "^264 cases, 0 wrong"
 tap_done

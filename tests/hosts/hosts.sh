@@ -144,7 +144,8 @@ link_hosts() {
         done > "$dir/batch"
         nsenter -t "${holders[h + 1]}" --net ip -batch "$dir/batch" || die "no addresses"
         for ((r = 0; r < rails; r++)); do echo "qdisc add dev rail$r $shape"; done > "$dir/batch"
-        nsenter -t "${holders[h + 1]}" --net tc -batch "$dir/batch" || die "rate $rate, burst $burst: refused"
+        nsenter -t "${holders[h + 1]}" --net tc -batch "$dir/batch" ||
+            die "rate $rate, burst $burst: refused"
         for ((r = 0; r < rails; r++)); do echo "qdisc add dev h${h}r$r $shape"; done > "$dir/batch"
         nsenter -t "${holders[0]}" --net tc -batch "$dir/batch" || die "no shape in the switch"
     done
@@ -279,7 +280,10 @@ run() {
         shift 2
     done
     [ $# -ge 2 ] || die "usage: hosts.sh run [-t SECONDS] [-n rank|host|all|none] SHAPE COMMAND..."
-    case $nics in rank | host | all | none) ;; *) die "-n '$nics' is refused: give rank, host, all or none" ;; esac
+    case $nics in
+    rank | host | all | none) ;;
+    *) die "-n '$nics' is refused: give rank, host, all or none" ;;
+    esac
     shape=$(counts "$1") || exit 1
     shift
     read -r hosts rails < "$dir/shape"

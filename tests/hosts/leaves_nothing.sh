@@ -101,7 +101,8 @@ done
 for signal in INT TERM HUP; do
     rm -rf "$work/tmp"
     mkdir "$work/tmp"
-    RONDO_TEST_HOSTS_STAGE=links:wait setsid env --default-signal=INT bash "$work/victim.sh" "$hosts" > "$work/out" 2>&1 &
+    RONDO_TEST_HOSTS_STAGE=links:wait setsid env --default-signal=INT bash "$work/victim.sh" "$hosts" \
+        > "$work/out" 2>&1 &
     pid=$!
     within is_there "$work/tmp/stage" || tap_not "stage links is reached"
     rm -f "$work/tmp/stage"

@@ -1,6 +1,7 @@
 # Names the files of tests/hosts: real processes in network namespaces, over links of a given rate.
 # Needs root, so not part of check.
-EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/check.sh tests/hosts/jobs.sh $(hosts_tests)
+EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/check.sh tests/hosts/jobs.sh tests/hosts/schedules.sh \
+	$(hosts_tests)
 hosts_tests = tests/hosts/leaves_nothing.sh tests/hosts/comm.sh tests/hosts/attention.sh tests/hosts/train.sh \
 	tests/hosts/perf.sh
 hosts_programs = tests/e2e/attention$(EXEEXT) tests/e2e/comm_probe$(EXEEXT) tests/hosts/collectives$(EXEEXT)
@@ -9,6 +10,14 @@ noinst_PROGRAMS += tests/hosts/collectives
 tests_hosts_collectives_SOURCES = tests/hosts/collectives.c
 tests_hosts_collectives_LDADD = librondo.la
 
+# The communication of schedules alone, beside what the links allow.
+noinst_PROGRAMS += tests/hosts/exchange
+tests_hosts_exchange_SOURCES = tests/hosts/exchange.c perf/measure.c perf/measure.h
+tests_hosts_exchange_LDADD = librondo.la
+
 check-hosts: all $(hosts_programs)
 	$(AM_TESTS_ENVIRONMENT) cd '$(srcdir)' && bash tests/hosts/check.sh $(hosts_tests)
-.PHONY: check-hosts
+
+perf-hosts: all
+	$(AM_TESTS_ENVIRONMENT) bash '$(srcdir)/tests/hosts/schedules.sh'
+.PHONY: check-hosts perf-hosts
