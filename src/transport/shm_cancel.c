@@ -17,14 +17,18 @@ static void send_left(struct ri_shm *self, struct ri_shm_op *op)
     ri_shm_send_settle(self, op);
 }
 
+static void tell_withdrawn(struct ri_shm *self, const struct ri_shm_op *op)
+{
+    atomic_fetch_add(&ri_shm_pair_at(self, op->destination, self->me)->withdrawn, 1);
+    ri_shm_ring(self, op->destination);
+}
+
 static void send_withdrawn(struct ri_shm *self, struct ri_shm_op *op)
 {
     if (op->xfer->bind)
         ri_shm_lend_drop(self, op->lend, op->holder);
-    if (op->published) {
-        atomic_fetch_add(&ri_shm_pair_at(self, op->destination, self->me)->withdrawn, 1);
-        ri_shm_ring(self, op->destination);
-    }
+    if (op->published)
+        tell_withdrawn(self, op);
     send_left(self, op);
 }
 
@@ -64,6 +68,16 @@ static void send_give_up(struct ri_shm *self, struct ri_shm_op *op, int64_t dead
         ri_shm_send_done(self, op);
     else
         send_left(self, op);
+}
+
+/* A published send that fails at home. */
+void ri_shm_send_withdraw(struct ri_shm *self, struct ri_shm_op *op)
+{
+    if (!ri_shm_slot_move(self, self->me, op->slot, RI_SHM_POSTED, RI_SHM_WITHDRAWN, 0) &&
+        !ri_shm_slot_move(self, self->me, op->slot, RI_SHM_MATCHED, RI_SHM_WITHDRAWN, 0))
+        return; /* the receiver is at it: another time */
+    tell_withdrawn(self, op);
+    ri_shm_send_fail(self, op);
 }
 
 static void receive_give_up(struct ri_shm *self, struct ri_shm_op *op)
@@ -128,6 +142,12 @@ void ri_shm_forsake(struct ri_shm *self, int peer)
         next = op->next;
         forsake_posted(self, op, peer);
     }
+    for (struct ri_shm_op *op = self->work.first; op; op = op->next)
+        if (op->send && op->destination == peer) {
+            op->status = RONDO_ERR_PEER;
+            op->gone = peer;
+            op->published = 0;
+        }
     for (struct ri_shm_op *op = self->left.first; op; op = next) {
         next = op->next;
         forsake_left(self, op, peer);
@@ -142,6 +162,8 @@ void ri_shm_give_up_all(struct ri_shm *self)
         ri_shm_give_up(self, self->waiting.first, deadline_ns);
     while (self->work.first)
         ri_shm_give_up(self, self->work.first, deadline_ns);
+    while (self->dry.first)
+        ri_shm_give_up(self, self->dry.first, deadline_ns);
     while (self->reads.first)
         ri_shm_release(self, self->reads.first);
     for (struct ri_shm_op *op = self->left.first; op; op = op->next)

@@ -40,6 +40,13 @@ int ri_shm_slot_move(struct ri_shm *self, int source, struct ri_shm_slot *slot, 
     return 1;
 }
 
+void ri_shm_slot_tell(struct ri_shm *self, int source, struct ri_shm_slot *slot)
+{
+    if (!(atomic_fetch_or(&slot->state, RI_SHM_LISTED) & RI_SHM_LISTED))
+        pile(&ri_shm_pair_at(self, source, self->me)->back, slot, ri_shm_offset(self, source, slot));
+    ri_shm_ring(self, source);
+}
+
 void ri_shm_publish(struct ri_shm *self, struct ri_shm_op *op)
 {
     op->published = 1;
@@ -106,6 +113,8 @@ static void send_look(struct ri_shm *self, struct ri_shm_op *op)
 
     if (state == RI_SHM_MATCHED)
         send_matched(self, op);
+    if (state < RI_SHM_DONE && op->xfer && op->slot->place == RI_SHM_STREAM)
+        ri_shm_op_move(op, &self->work);
     if (state < RI_SHM_DONE)
         return;
     op->published = 0;
@@ -130,14 +139,18 @@ int ri_shm_fits(const struct ri_shm_op *receive, const struct ri_shm_slot *slot)
 /* 0: the slot was withdrawn, and is gone. */
 static int match(struct ri_shm *self, struct ri_shm_op *op, struct ri_shm_slot *slot)
 {
-    int is_given = slot->bind && ri_shm_fits(op, slot);
+    int is_stream = slot->place == RI_SHM_STREAM;
+    int is_heard = (slot->bind || is_stream) && ri_shm_fits(op, slot);
 
-    if (!ri_shm_slot_move(self, op->source, slot, RI_SHM_POSTED, RI_SHM_MATCHED, is_given)) {
+    op->slot = slot;
+    op->copied_bytes = 0;
+    if (is_stream)
+        ri_shm_stream_match(op);
+    if (!ri_shm_slot_move(self, op->source, slot, RI_SHM_POSTED, RI_SHM_MATCHED, is_heard)) {
+        op->slot = NULL;
         ri_shm_slot_move(self, op->source, slot, RI_SHM_WITHDRAWN, RI_SHM_RETURNED, 1);
         return 0;
     }
-    op->slot = slot;
-    op->copied_bytes = 0;
     ri_shm_op_move(op, &self->work);
     return 1;
 }
@@ -209,6 +222,8 @@ void ri_shm_look(struct ri_shm *self, int peer)
     if (withdrawn != from->withdrawn)
         ri_shm_unexpected_sweep(self, peer);
     from->withdrawn = withdrawn;
+    if (self->dry.first)
+        ri_shm_stream_look(self, peer);
     if (closed && !from->closed)
         ri_shm_forsake(self, peer);
 }

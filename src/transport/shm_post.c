@@ -62,9 +62,16 @@ static int place(struct ri_shm *self, struct ri_shm_op *op, const struct ri_xfer
         slot->base = ri_shm_offset(self, self->me, xfer->base);
         return 0;
     }
-    if (!xfer->bind && bytes > RI_SHM_SMALL_BYTES && self->peers[op->destination].reads_us) {
+    if (!xfer->bind && bytes > RI_SHM_SMALL_BYTES && self->peers[op->destination].reads_us &&
+        (ri_xfer_contiguous(xfer) || xfer->row_bytes >= RI_SHM_RUN_BYTES)) {
         slot->place = RI_SHM_CMA;
         slot->base = (uint64_t)(uintptr_t)xfer->base;
+        return 0;
+    }
+    if (!xfer->bind && bytes > RI_SHM_SMALL_BYTES) {
+        slot->place = RI_SHM_STREAM;
+        atomic_store_explicit(&slot->made, 0, memory_order_relaxed);
+        atomic_store_explicit(&slot->taken, 0, memory_order_relaxed);
         return 0;
     }
     op->stage = ri_shm_stage_new(self, bytes);

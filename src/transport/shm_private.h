@@ -23,6 +23,8 @@ enum {
     RI_SHM_BUCKETS = 1024,     /* of each table of messages */
     RI_SHM_SLICE_BYTES = 512 << 10, /* copied in one call of progress, about */
     RI_SHM_SMALL_BYTES = 8 << 10,   /* up to here a copy in the sender's memory is faster than CMA */
+    RI_SHM_STREAM_BYTES = 1 << 20,  /* that the sender of a larger message copies ahead, without CMA */
+    RI_SHM_RUN_BYTES = 256,         /* rows from here on are worth CMA */
     RI_SHM_LINE = 64
 };
 
@@ -45,7 +47,8 @@ enum ri_shm_state {
 enum ri_shm_place {
     RI_SHM_OWN,  /* in the memory of the sender, at slot.base */
     RI_SHM_HELD, /* in the memory of slot.holder, at slot.base */
-    RI_SHM_CMA   /* at address slot.base of the sender's process */
+    RI_SHM_CMA,  /* at address slot.base of the sender's process */
+    RI_SHM_STREAM /* goes through slot.ring_bytes of the sender's memory, at slot.base */
 };
 
 /* What a bound send gave out, at its holder. */
@@ -67,8 +70,16 @@ struct ri_shm_slot {
     uint8_t bind, place;
     uint8_t expected_bind; /* see below */
 
-    _Alignas(RI_SHM_LINE) uint64_t rows;
-    uint64_t row_bytes, row_stride;
+    _Alignas(RI_SHM_LINE) union {
+        struct {
+            uint64_t rows, row_bytes, row_stride;
+        };
+        /* A stream: how far the sender has copied, and the receiver; see shm_stream.c. */
+        struct {
+            _Atomic uint64_t made, taken;
+            uint64_t ring_bytes;
+        };
+    };
     struct ri_shm_slot *chain; /* the receiver's */
     /* Why it FAILED. */
     uint64_t expected_bytes; /* MISMATCH */
@@ -153,6 +164,7 @@ struct ri_shm_op {
     int source, destination;  /* as indices among the ranks of the host */
     int holder;               /* of lend */
     uint64_t copied_bytes;
+    uint16_t turn;            /* of a stream */
     int status;               /* fails for this reason */
     int gone, cause;          /* PEER: which rank, as index; TRANSPORT: errno */
     uint8_t send;
@@ -179,6 +191,7 @@ struct ri_shm {
     struct ri_shm_slot *spare_slots;
     struct ri_shm_list waiting;  /* posted, and nothing to do for us */
     struct ri_shm_list work;     /* posted, and something to do */
+    struct ri_shm_list dry;      /* receives whose stream has brought nothing new */
     struct ri_shm_list reads;    /* receives that are read */
     struct ri_shm_list left;     /* sends that have ended, whose slots have not come back or are read */
     struct ri_shm_list spare;    /* without slot */
@@ -295,6 +308,9 @@ int ri_shm_slot_move(struct ri_shm *self, int source, struct ri_shm_slot *slot, 
                      enum ri_shm_state to, int listed);
 enum ri_shm_state ri_shm_slot_state(const struct ri_shm_slot *slot);
 
+/* Has the sender look at the slot, which the receiver keeps. */
+void ri_shm_slot_tell(struct ri_shm *self, int source, struct ri_shm_slot *slot);
+
 /* Puts the send where its receiver finds it. */
 void ri_shm_publish(struct ri_shm *self, struct ri_shm_op *op);
 
@@ -331,10 +347,22 @@ int ri_shm_say(struct ri_shm *self, const struct ri_shm_op *op, const struct ri_
 /* Goes on with all that is in work, a slice. */
 void ri_shm_work(struct ri_shm *self);
 
+/* ---- shm_stream.c: without CMA ---- */
+
+void ri_shm_stream_match(struct ri_shm_op *receive);
+size_t ri_shm_stream_send(struct ri_shm *self, struct ri_shm_op *op);
+size_t ri_shm_stream_receive(struct ri_shm *self, struct ri_shm_op *op, size_t bytes);
+
+/* A rank has news: its streams may have brought something. */
+void ri_shm_stream_look(struct ri_shm *self, int peer);
+
 /* ---- shm_cancel.c ---- */
 
 /* As the contract's cancel; waits for who copies at this moment, until then. */
 void ri_shm_give_up(struct ri_shm *self, struct ri_shm_op *op, int64_t deadline_ns);
+
+/* The send, which is published, fails for op->status. */
+void ri_shm_send_withdraw(struct ri_shm *self, struct ri_shm_op *op);
 
 /* A rank has closed: what is posted for it fails. */
 void ri_shm_forsake(struct ri_shm *self, int peer);

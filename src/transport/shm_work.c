@@ -23,6 +23,9 @@ int ri_shm_say(struct ri_shm *self, const struct ri_shm_op *op, const struct ri_
         return ri_error(status, "rank %d has %s", self->peers[gone].rank,
                         atomic_load(&self->peers[gone].front->closed)
                             ? "closed its transport" : "given up its run, and taken back what was passed on");
+    if (status == RONDO_ERR_MEMORY)
+        return ri_error(status, "rank %d has no memory to send rank %d the message with tag 0x%llx through", source,
+                        destination, tag);
     if (status != RONDO_ERR_MISMATCH)
         return ri_error(status, "rank %d cannot read what rank %d sends with tag 0x%llx%s%s", destination, source,
                         tag, op->cause ? ": " : "", op->cause ? strerror(op->cause) : "");
@@ -70,23 +73,29 @@ static int copy_by_cma(struct ri_shm *self, struct ri_shm_op *op, const struct r
     return 0;
 }
 
-static int copy_from(struct ri_shm *self, struct ri_shm_op *op, size_t bytes)
+/* *bytes: how much; a stream may bring less. */
+static int copy_from(struct ri_shm *self, struct ri_shm_op *op, size_t *bytes)
 {
     const struct ri_shm_slot *slot = op->slot;
     int holder = slot->place == RI_SHM_OWN ? op->source : slot->holder;
-    struct ri_xfer from = { .rows = slot->rows, .row_bytes = slot->row_bytes, .row_stride = slot->row_stride };
+    struct ri_xfer from;
 
+    if (slot->place == RI_SHM_STREAM) {
+        *bytes = ri_shm_stream_receive(self, op, *bytes);
+        return 0;
+    }
+    from = (struct ri_xfer){ .rows = slot->rows, .row_bytes = slot->row_bytes, .row_stride = slot->row_stride };
     if (slot->place == RI_SHM_CMA) {
         from.base = (char *)(uintptr_t)slot->base; /* of the other process */
-        return copy_by_cma(self, op, &from, bytes);
+        return copy_by_cma(self, op, &from, *bytes);
     }
     from.base = self->peers[holder].base + slot->base;
-    ri_xfer_copy(op->xfer, &from, op->copied_bytes, bytes);
+    ri_xfer_copy(op->xfer, &from, op->copied_bytes, *bytes);
     return 0;
 }
 
 /* What the sender itself reads in place is copied only while that may be. */
-static int copy_some(struct ri_shm *self, struct ri_shm_op *op, size_t bytes)
+static int copy_some(struct ri_shm *self, struct ri_shm_op *op, size_t *bytes)
 {
     const struct ri_shm_slot *slot = op->slot;
     int holder = slot->holder, err;
@@ -101,20 +110,30 @@ static int copy_some(struct ri_shm *self, struct ri_shm_op *op, size_t bytes)
     return err;
 }
 
+/* Part of a stream has come, or nothing of it. */
+static void stream_on(struct ri_shm *self, struct ri_shm_op *op, size_t bytes)
+{
+    if (bytes)
+        ri_shm_slot_tell(self, op->source, op->slot);
+    else
+        ri_shm_op_move(op, &self->dry);
+}
+
 /* Returns how many bytes it copied. */
 static size_t receive_slice(struct ri_shm *self, struct ri_shm_op *op)
 {
     struct ri_shm_slot *slot = op->slot;
     size_t rest = slot->bytes - op->copied_bytes;
     size_t bytes = rest < RI_SHM_SLICE_BYTES ? rest : RI_SHM_SLICE_BYTES;
-    int is_last = bytes == rest, err;
+    int is_last, err;
 
     if (!ri_shm_slot_move(self, op->source, slot, RI_SHM_MATCHED, RI_SHM_COPYING, 0)) {
         ri_shm_receive_again(self, op);
         return 0;
     }
-    err = copy_some(self, op, bytes);
+    err = copy_some(self, op, &bytes);
     op->copied_bytes += bytes;
+    is_last = bytes == rest;
     if (!ri_shm_slot_move(self, op->source, slot, RI_SHM_COPYING, is_last && !err ? RI_SHM_DONE : RI_SHM_MATCHED,
                           is_last && !err)) {
         ri_shm_receive_again(self, op);
@@ -127,7 +146,9 @@ static size_t receive_slice(struct ri_shm *self, struct ri_shm_op *op)
         ri_shm_receive_done(self, op);
     if (!err && is_last)
         ri_shm_op_free(self, op);
-    self->events++;
+    else if (!err && slot->place == RI_SHM_STREAM)
+        stream_on(self, op, bytes);
+    self->events += bytes > 0;
     return bytes;
 }
 
@@ -145,16 +166,26 @@ static size_t send_slice(struct ri_shm *self, struct ri_shm_op *op)
     return bytes;
 }
 
-static size_t work_on(struct ri_shm *self, struct ri_shm_op *op)
+static size_t send_work(struct ri_shm *self, struct ri_shm_op *op)
 {
-    if (op->send && !op->status)
+    if (!op->status && op->slot->place == RI_SHM_STREAM)
+        return ri_shm_stream_send(self, op);
+    if (!op->status)
         return send_slice(self, op);
-    if (op->send && op->xfer->bind)
-        ri_shm_lend_drop(self, op->lend, op->holder);
-    if (op->send) {
-        ri_shm_send_fail(self, op);
+    if (op->published) {
+        ri_shm_send_withdraw(self, op);
         return 0;
     }
+    if (op->xfer->bind)
+        ri_shm_lend_drop(self, op->lend, op->holder);
+    ri_shm_send_fail(self, op);
+    return 0;
+}
+
+static size_t work_on(struct ri_shm *self, struct ri_shm_op *op)
+{
+    if (op->send)
+        return send_work(self, op);
     if (op->slot && !op->status && !ri_shm_fits(op, op->slot))
         op->status = RONDO_ERR_MISMATCH;
     if (op->status)
