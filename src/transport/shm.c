@@ -70,7 +70,7 @@ static int shm_open_rank(const struct ri_transport_params *params, struct ri_tra
     self->base.ops = &ri_transport_shm;
     self->base.rank = params->rank;
     self->base.ranks = params->ranks;
-    self->memory_fd = self->wake_fd = self->send_wake_fd = -1;
+    self->memory_fd = self->wake_fd = self->send_wake_fd = self->pass_fd = -1;
     err = find_locals(self, params);
     if (!err)
         err = ri_shm_wake_open(self);
@@ -81,6 +81,7 @@ static int shm_open_rank(const struct ri_transport_params *params, struct ri_tra
         return err;
     }
     fill_address(self);
+    ri_shm_pass_open(self);
     *transport = &self->base;
     *address = &self->address;
     *address_bytes = sizeof(self->address);
@@ -90,7 +91,10 @@ static int shm_open_rank(const struct ri_transport_params *params, struct ri_tra
 static int shm_connect(struct ri_transport *transport, const void *const *addresses,
                        const size_t *address_bytes, int64_t deadline_ns)
 {
-    return ri_shm_connect(shm_of(transport), addresses, address_bytes, deadline_ns);
+    int err = ri_shm_connect(shm_of(transport), addresses, address_bytes, deadline_ns);
+
+    ri_shm_pass_close(shm_of(transport));
+    return err;
 }
 
 static void shm_close(struct ri_transport *transport)
@@ -106,6 +110,7 @@ static void shm_close(struct ri_transport *transport)
             if (p != self->me && self->peers[p].front)
                 ri_shm_ring(self, p);
     }
+    ri_shm_pass_close(self);
     ri_shm_wake_close(self);
     ri_shm_memory_close(self);
     ri_shm_ops_close(self);

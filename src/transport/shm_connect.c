@@ -2,6 +2,7 @@
 /* Meeting the other ranks of the host: each maps all, and says so in their fronts. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,21 +16,78 @@
 #include "base/status.h"
 #include "transport/shm_private.h"
 
-static int is_it(const struct ri_shm_peer *peer, const struct ri_shm_address *address)
+/* ---- finding the memory of another rank ---- */
+
+/* Is it that, and no other's: of a process that has its number now, or in another PID namespace? */
+static int is_it(int fd, const struct ri_shm_address *address)
 {
-    return peer->front->layout == address->layout && peer->front->bytes == address->bytes &&
-           memcmp(peer->front->random, address->random, sizeof(address->random)) == 0;
+    struct ri_shm_front front;
+    size_t bytes = offsetof(struct ri_shm_front, asleep);
+    struct stat file;
+
+    if (fstat(fd, &file) || !S_ISREG(file.st_mode) || (uint64_t)file.st_size != address->bytes ||
+        pread(fd, &front, bytes, 0) != (ssize_t)bytes || front.layout != address->layout ||
+        memcmp(front.random, address->random, sizeof(front.random)) != 0) {
+        errno = ESTALE;
+        return 0;
+    }
+    return 1;
+}
+
+static void close_both(int fds[2])
+{
+    int failed = errno;
+
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    fds[0] = fds[1] = -1;
+    errno = failed;
+}
+
+/* Memory and waking end of another process; -1 with errno. */
+static int find_in_proc(const struct ri_shm_address *address, int fds[2])
+{
+    fds[1] = -1;
+    fds[0] = ri_shm_open_other(address->pid, address->memory_fd, O_RDWR);
+    if (fds[0] >= 0 && is_it(fds[0], address))
+        fds[1] = ri_shm_open_other(address->pid, address->wake_fd, O_RDWR | O_NONBLOCK);
+    if (fds[1] >= 0)
+        return 0;
+    close_both(fds);
+    return -1;
+}
+
+static int find_by_asking(struct ri_shm *self, const struct ri_shm_address *address, int fds[2],
+                          int64_t deadline_ns)
+{
+    const struct timespec pause = { .tv_nsec = 100000 };
+    int fd = ri_shm_pass_ask(address->random), got = fd < 0 ? -1 : 0, failed;
+
+    while (!got) {
+        ri_shm_pass_serve(self); /* who asks us may be who we ask */
+        got = ri_shm_pass_take(fd, fds);
+        if (got == 0 && ri_now_ns() > deadline_ns) {
+            errno = ETIMEDOUT;
+            got = -1;
+        }
+        if (got == 0)
+            nanosleep(&pause, NULL);
+    }
+    failed = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = failed;
+    if (got < 0 || is_it(fds[0], address))
+        return got < 0 ? -1 : 0;
+    close_both(fds);
+    return -1;
 }
 
 static int map_file(struct ri_shm *self, struct ri_shm_peer *peer, const struct ri_shm_address *address, int fd)
 {
-    struct stat file;
-    void *base;
+    void *base = mmap(NULL, address->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
-    if (fstat(fd, &file) || !S_ISREG(file.st_mode) || (uint64_t)file.st_size != address->bytes)
-        return ri_error(RONDO_ERR_TRANSPORT, "transport shm finds other memory than that of rank %d: is it in another "
-                        "PID namespace, or has it ended?", peer->rank);
-    base = mmap(NULL, address->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED)
         return ri_error(RONDO_ERR_MEMORY, "rank %d cannot map %llu bytes of rank %d for transport shm: %m",
                         self->base.rank, (unsigned long long)address->bytes, peer->rank);
@@ -37,11 +95,7 @@ static int map_file(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
     peer->base = base;
     peer->bytes = address->bytes;
     peer->front = base;
-    if (is_it(peer, address))
-        return 0;
-    peer->front = NULL;
-    return ri_error(RONDO_ERR_TRANSPORT, "transport shm finds other memory than that of rank %d: is it in another PID "
-                    "namespace, or has it ended?", peer->rank);
+    return 0;
 }
 
 /* Is what another process says there what we read there? */
@@ -58,9 +112,10 @@ static void probe(struct ri_shm_peer *peer, const struct ri_shm_address *address
         peer->cma_errno = n < 0 ? errno : ESRCH;
 }
 
-static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct ri_shm_address *address)
+static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct ri_shm_address *address,
+                    int64_t deadline_ns)
 {
-    int fd, err;
+    int fds[2] = { -1, -1 }, is_passed = 0, failed, err;
 
     if (address->layout != RI_SHM_LAYOUT)
         return ri_error(RONDO_ERR_MISMATCH, "rank %d has another layout of transport shm than rank %d: start all "
@@ -70,22 +125,25 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
     probe(peer, address);
     if (peer->base)
         return 0; /* ourselves */
-    fd = ri_shm_open_other(address->pid, address->memory_fd, O_RDWR);
-    if (fd < 0)
-        return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d at /proc/%d/fd/%d: %m",
-                        self->base.rank, peer->rank, (int)address->pid, (int)address->memory_fd);
-    err = map_file(self, peer, address, fd);
-    close(fd);
-    if (err || !peer->is_peer)
-        return err;
-    peer->wake_fd = ri_shm_open_other(address->pid, address->wake_fd, O_RDWR | O_NONBLOCK);
-    if (peer->wake_fd >= 0)
-        return 0;
-    return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open what wakes rank %d, /proc/%d/fd/%d: %m",
-                    self->base.rank, peer->rank, (int)address->pid, (int)address->wake_fd);
+    if (find_in_proc(address, fds)) {
+        failed = errno;
+        is_passed = 1;
+        if (find_by_asking(self, address, fds, deadline_ns))
+            return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d: /proc/%d/fd/%d: %s; asked "
+                            "for at its socket: %m", self->base.rank, peer->rank, (int)address->pid,
+                            (int)address->memory_fd, strerror(failed));
+    }
+    err = map_file(self, peer, address, fds[0]);
+    close(fds[0]);
+    if (!err && (peer->is_peer || is_passed))
+        peer->wake_fd = fds[1];
+    else
+        close(fds[1]); /* should it ever have to be woken, it is opened again */
+    return err;
 }
 
-static int map_all(struct ri_shm *self, const void *const *addresses, const size_t *address_bytes)
+static int map_all(struct ri_shm *self, const void *const *addresses, const size_t *address_bytes,
+                   int64_t deadline_ns)
 {
     int err = 0;
 
@@ -97,7 +155,7 @@ static int map_all(struct ri_shm *self, const void *const *addresses, const size
             return ri_error(RONDO_ERR_MISMATCH, "the address of rank %d for transport shm has %zu bytes, not %zu",
                             peer->rank, address_bytes[peer->rank], sizeof(address));
         memcpy(&address, addresses[peer->rank], sizeof(address));
-        err = map_peer(self, peer, &address);
+        err = map_peer(self, peer, &address, deadline_ns);
     }
     return err;
 }
@@ -116,6 +174,7 @@ static int await(struct ri_shm *self, int64_t deadline_ns)
                 return ri_error(RONDO_ERR_PEER, "rank %d has given up to connect transport shm", peer->rank);
             if (ri_now_ns() > deadline_ns)
                 return ri_error(RONDO_ERR_TIMEOUT, "rank %d does not answer over transport shm", peer->rank);
+            ri_shm_pass_serve(self);
             nanosleep(&pause, NULL);
             if (pause.tv_nsec < 1000000)
                 pause.tv_nsec *= 2;
@@ -132,7 +191,7 @@ static void describe(struct ri_shm *self, struct ri_shm_peer *peer)
                  "process_vm_readv");
     else
         snprintf(peer->way, sizeof(peer->way), "memory of this host, read in place; other memory copied twice, as "
-                 "process_vm_readv is refused (%s)", peer->cma_errno ? strerror(peer->cma_errno)
+                 "process_vm_readv does not work (%s)", peer->cma_errno ? strerror(peer->cma_errno)
                                                                      : "on the other side");
     if (!peer->reads_us || peer->cma_errno)
         ri_log(RI_LOG_INFO, "transport", "rank %d and rank %d: %s", self->base.rank, peer->rank, peer->way);
@@ -141,7 +200,7 @@ static void describe(struct ri_shm *self, struct ri_shm_peer *peer)
 int ri_shm_connect(struct ri_shm *self, const void *const *addresses, const size_t *address_bytes,
                    int64_t deadline_ns)
 {
-    int err = map_all(self, addresses, address_bytes);
+    int err = map_all(self, addresses, address_bytes, deadline_ns);
 
     if (err)
         return err;

@@ -187,6 +187,7 @@ struct ri_shm {
     struct ri_shm_address address;
     uint64_t probe;
     int memory_fd, wake_fd, send_wake_fd;
+    int pass_fd; /* until connect has ended; -1: none */
     struct ri_shm_block *blocks, *spare_stages;
     struct ri_shm_slot *spare_slots;
     struct ri_shm_list waiting;  /* posted, and nothing to do for us */
@@ -257,6 +258,20 @@ void ri_shm_stage_free(struct ri_shm *self, struct ri_shm_block *block);
 
 int ri_shm_connect(struct ri_shm *self, const void *const *addresses, const size_t *address_bytes,
                    int64_t deadline_ns);
+
+/* ---- shm_pass.c: where /proc does not help ---- */
+
+void ri_shm_pass_open(struct ri_shm *self);
+void ri_shm_pass_close(struct ri_shm *self);
+
+/* Answers those that have asked us. */
+void ri_shm_pass_serve(struct ri_shm *self);
+
+/* Asks the rank whose front has these bytes; returns the socket, or -1 with errno. */
+int ri_shm_pass_ask(const uint64_t random[2]);
+
+/* 1: its memory and its waking end, ours to close; 0: no answer yet; -1 with errno. */
+int ri_shm_pass_take(int fd, int fds[2]);
 
 /* ---- shm_wake.c ---- */
 
