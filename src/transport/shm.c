@@ -142,9 +142,8 @@ static void look_at_news(struct ri_shm *self, int word)
 static int shm_progress(struct ri_transport *transport)
 {
     struct ri_shm *self = shm_of(transport);
-    int is_news = 0;
+    int is_news = 0, events;
 
-    self->events = 0;
     if (self->armed || self->owed_bytes)
         ri_shm_awake(self);
     for (int w = 0; w <= (self->locals - 1) / 64; w++)
@@ -158,7 +157,9 @@ static int shm_progress(struct ri_transport *transport)
         ri_shm_settle_left(self);
     if (self->work.first)
         ri_shm_work(self);
-    return self->events;
+    events = self->events;
+    self->events = 0;
+    return events;
 }
 
 static int shm_event_fd(struct ri_transport *transport)

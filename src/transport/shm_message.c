@@ -202,22 +202,27 @@ static void look_in_inbox(struct ri_shm *self, int peer)
     }
 }
 
-void ri_shm_look(struct ri_shm *self, int peer)
+void ri_shm_look_back(struct ri_shm *self, int peer)
 {
-    struct ri_shm_peer *from = &self->peers[peer];
-    int closed = from->front && atomic_load(&from->front->closed); /* nothing comes after that */
-    struct ri_shm_slot *slot;
-    uint32_t withdrawn;
+    struct ri_shm_slot *slot = take_pile(self, self->me, &self->front->pairs[peer].back);
 
-    if (from->front)
-        look_in_inbox(self, peer);
-    slot = take_pile(self, self->me, &self->front->pairs[peer].back);
     while (slot) {
         struct ri_shm_slot *next = next_of(self, self->me, slot);
 
         send_look(self, slot->owner);
         slot = next;
     }
+}
+
+void ri_shm_look(struct ri_shm *self, int peer)
+{
+    struct ri_shm_peer *from = &self->peers[peer];
+    int closed = from->front && atomic_load(&from->front->closed); /* nothing comes after that */
+    uint32_t withdrawn;
+
+    if (from->front)
+        look_in_inbox(self, peer);
+    ri_shm_look_back(self, peer);
     withdrawn = atomic_load(&self->front->pairs[peer].withdrawn);
     if (withdrawn != from->withdrawn)
         ri_shm_unexpected_sweep(self, peer);

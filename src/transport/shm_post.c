@@ -162,6 +162,8 @@ int ri_shm_post(struct ri_shm *self, struct ri_xfer *const *xfers, int n)
 
     for (int i = 0; i < n && !err; i++)
         err = check(self, xfers[i]);
+    for (int p = 0; p < self->locals && !err && self->spare_sends.count < n; p++)
+        ri_shm_look_back(self, p);
     if (!err)
         err = ri_shm_ops_grow(self, n);
     while (!err && prepared < n) {

@@ -201,7 +201,7 @@ struct ri_shm {
     struct ri_shm_op *receives[RI_SHM_BUCKETS];     /* waiting ones */
     struct ri_shm_slot *unexpected[RI_SHM_BUCKETS]; /* slots that wait for a receive */
     int reserved;
-    int events;  /* since progress began */
+    int events;  /* since progress returned */
     int revoked; /* sends in `left` that were taken back with readers, about */
     uint8_t armed;  /* asleep was set, and perhaps taken by who wakes us */
     int owed_bytes; /* that have come through wake_fd, or will */
@@ -316,6 +316,9 @@ int ri_shm_post(struct ri_shm *self, struct ri_xfer *const *xfers, int n);
 
 /* Looks at what a rank has sent us and given back. */
 void ri_shm_look(struct ri_shm *self, int peer);
+
+/* At what it has given back only. */
+void ri_shm_look_back(struct ri_shm *self, int peer);
 
 /* From one state to another, when it is in that; `listed` tells the sender to look, as after all states
  * in which the slot comes back.  0: it was in another. */
