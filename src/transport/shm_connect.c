@@ -84,7 +84,8 @@ static int find_by_asking(struct ri_shm *self, const struct ri_shm_address *addr
     return -1;
 }
 
-static int map_file(struct ri_shm *self, struct ri_shm_peer *peer, const struct ri_shm_address *address, int fd)
+static int map_file(struct ri_shm *self, struct ri_shm_peer *peer, const struct ri_shm_address *address,
+                    int fd)
 {
     void *base = mmap(NULL, address->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
@@ -118,8 +119,8 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
     int fds[2] = { -1, -1 }, is_passed = 0, failed, err;
 
     if (address->layout != RI_SHM_LAYOUT)
-        return ri_error(RONDO_ERR_MISMATCH, "rank %d has another layout of transport shm than rank %d: start all "
-                        "with one version of Rondo", peer->rank, self->base.rank);
+        return ri_error(RONDO_ERR_MISMATCH, "rank %d has another layout of transport shm than rank %d: "
+                        "start all with one version of Rondo", peer->rank, self->base.rank);
     peer->pid = address->pid;
     peer->remote_wake_fd = address->wake_fd;
     probe(peer, address);
@@ -129,8 +130,9 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
         failed = errno;
         is_passed = 1;
         if (find_by_asking(self, address, fds, deadline_ns))
-            return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d: /proc/%d/fd/%d: %s; asked "
-                            "for at its socket: %m", self->base.rank, peer->rank, (int)address->pid,
+            return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d: "
+                            "/proc/%d/fd/%d: %s; asked for at its socket: "
+                            "%m", self->base.rank, peer->rank, (int)address->pid,
                             (int)address->memory_fd, strerror(failed));
     }
     err = map_file(self, peer, address, fds[0]);
@@ -152,8 +154,8 @@ static int map_all(struct ri_shm *self, const void *const *addresses, const size
         struct ri_shm_address address;
 
         if (address_bytes[peer->rank] != sizeof(address))
-            return ri_error(RONDO_ERR_MISMATCH, "the address of rank %d for transport shm has %zu bytes, not %zu",
-                            peer->rank, address_bytes[peer->rank], sizeof(address));
+            return ri_error(RONDO_ERR_MISMATCH, "the address of rank %d for transport shm has %zu bytes, "
+                            "not %zu", peer->rank, address_bytes[peer->rank], sizeof(address));
         memcpy(&address, addresses[peer->rank], sizeof(address));
         err = map_peer(self, peer, &address, deadline_ns);
     }
@@ -190,8 +192,8 @@ static void describe(struct ri_shm *self, struct ri_shm_peer *peer)
         snprintf(peer->way, sizeof(peer->way), "memory of this host, read in place; other memory by "
                  "process_vm_readv");
     else
-        snprintf(peer->way, sizeof(peer->way), "memory of this host, read in place; other memory copied twice, as "
-                 "process_vm_readv does not work (%s)", peer->cma_errno ? strerror(peer->cma_errno)
+        snprintf(peer->way, sizeof(peer->way), "memory of this host, read in place; other memory copied "
+                 "twice, as process_vm_readv does not work (%s)", peer->cma_errno ? strerror(peer->cma_errno)
                                                                      : "on the other side");
     if (!peer->reads_us || peer->cma_errno)
         ri_log(RI_LOG_INFO, "transport", "rank %d and rank %d: %s", self->base.rank, peer->rank, peer->way);

@@ -65,14 +65,14 @@ static int choose_bytes(const struct ri_shm *self, uint64_t *bytes)
     while (most >= least_bytes && !fits(most * locals))
         most /= 2;
     if (most < least_bytes)
-        return ri_error(RONDO_ERR_MEMORY, "transport shm maps %d ranks of a host, at least %llu MB each, and finds "
-                        "no address space for them: raise ulimit -v", self->locals,
+        return ri_error(RONDO_ERR_MEMORY, "transport shm maps %d ranks of a host, at least %llu MB each, "
+                        "and finds no address space for them: raise ulimit -v", self->locals,
                         (unsigned long long)(least_bytes >> 20));
     if (most > limit_of(RLIMIT_FSIZE))
         most = limit_of(RLIMIT_FSIZE);
     if (most < least_bytes)
-        return ri_error(RONDO_ERR_MEMORY, "transport shm needs files of %llu MB, and ulimit -f allows %llu MB",
-                        (unsigned long long)(least_bytes >> 20), (unsigned long long)(most >> 20));
+        return ri_error(RONDO_ERR_MEMORY, "transport shm needs files of %llu MB, and ulimit -f allows %llu "
+                        "MB", (unsigned long long)(least_bytes >> 20), (unsigned long long)(most >> 20));
     *bytes = most / least_bytes * least_bytes;
     return 0;
 }
@@ -96,7 +96,7 @@ static int make_file(struct ri_shm *self)
 static int commit(struct ri_shm *self, size_t offset, size_t bytes)
 {
     struct statvfs volume;
-    unsigned long long free_bytes = 0;
+    uint64_t free_bytes, page = (uint64_t)sysconf(_SC_PAGESIZE);
     int failed;
 
     do
@@ -106,11 +106,11 @@ static int commit(struct ri_shm *self, size_t offset, size_t bytes)
         return 0;
     failed = errno;
     if (fstatvfs(self->memory_fd, &volume) == 0 && volume.f_blocks)
-        free_bytes = (unsigned long long)volume.f_bavail * volume.f_frsize;
+        free_bytes = (uint64_t)volume.f_bavail * volume.f_frsize;
     else
-        free_bytes = (unsigned long long)sysconf(_SC_AVPHYS_PAGES) * (unsigned long long)sysconf(_SC_PAGESIZE);
+        free_bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * page;
     return ri_error(RONDO_ERR_MEMORY, "transport shm needs %zu bytes of shared memory, and %llu are free: %s",
-                    bytes, free_bytes, strerror(failed));
+                    bytes, (unsigned long long)free_bytes, strerror(failed));
 }
 
 static struct ri_shm_block *block_of(size_t offset, size_t bytes)
@@ -160,7 +160,8 @@ int ri_shm_memory_open(struct ri_shm *self)
     me->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, self->memory_fd, 0);
     if (me->base == MAP_FAILED) {
         me->base = NULL;
-        return ri_error(RONDO_ERR_MEMORY, "transport shm cannot map %llu bytes: %m", (unsigned long long)bytes);
+        return ri_error(RONDO_ERR_MEMORY, "transport shm cannot map %llu bytes: "
+                        "%m", (unsigned long long)bytes);
     }
     me->bytes = bytes;
     return make_front(self);
@@ -226,8 +227,8 @@ struct ri_shm_block *ri_shm_block_new(struct ri_shm *self, size_t bytes)
     while (block && (block->used || block->bytes < pages_bytes))
         block = block->next;
     if (!block) {
-        ri_error(RONDO_ERR_MEMORY, "transport shm has no %zu bytes left of the %zu that a rank may share", bytes,
-                 self->peers[self->me].bytes);
+        ri_error(RONDO_ERR_MEMORY, "transport shm has no %zu bytes left of the %zu that a rank may "
+                 "share", bytes, self->peers[self->me].bytes);
         return NULL;
     }
     if (commit(self, block->offset, pages_bytes) || block_split(block, pages_bytes))

@@ -10,24 +10,26 @@ static int check(const struct ri_shm *self, const struct ri_xfer *xfer)
     int rank = self->base.rank, local = self->local_of[xfer->peer];
 
     if (local < 0 && xfer->bind)
-        return ri_error(RONDO_ERR_ARGUMENT, "bound message between rank %d and rank %d of another host: copy it",
-                        rank, xfer->peer);
+        return ri_error(RONDO_ERR_ARGUMENT, "bound message between rank %d and rank %d of another host: "
+                        "copy it", rank, xfer->peer);
     if (local < 0)
-        return ri_error(RONDO_ERR_ARGUMENT, "message between rank %d and rank %d of another host: transport shm "
-                        "reaches ranks of one host", rank, xfer->peer);
+        return ri_error(RONDO_ERR_ARGUMENT, "message between rank %d and rank %d of another host: transport "
+                        "shm reaches ranks of one host", rank, xfer->peer);
     if (!self->peers[local].is_peer)
-        return ri_error(RONDO_ERR_ARGUMENT, "message between rank %d and rank %d, which said that they have none",
-                        rank, xfer->peer);
+        return ri_error(RONDO_ERR_ARGUMENT, "message between rank %d and rank %d, which said that they have "
+                        "none", rank, xfer->peer);
     if (!self->peers[local].front)
-        return ri_error(RONDO_ERR_TRANSPORT, "message before rank %d is connected to rank %d", rank, xfer->peer);
+        return ri_error(RONDO_ERR_TRANSPORT, "message before rank %d is connected to rank "
+                        "%d", rank, xfer->peer);
     if (!xfer->send || !passed)
         return 0;
     if (!passed->reading)
-        return ri_error(RONDO_ERR_ARGUMENT, "rank %d passes on to rank %d what it has released", rank, xfer->peer);
+        return ri_error(RONDO_ERR_ARGUMENT, "rank %d passes on to rank %d what it has "
+                        "released", rank, xfer->peer);
     if (xfer->bind && ri_xfer_bytes(xfer) &&
         !ri_shm_holds(self, passed->holder, xfer->base, ri_xfer_bytes(xfer)))
-        return ri_error(RONDO_ERR_ARGUMENT, "rank %d passes on to rank %d what does not lie at rank %d, which holds "
-                        "it", rank, xfer->peer, self->peers[passed->holder].rank);
+        return ri_error(RONDO_ERR_ARGUMENT, "rank %d passes on to rank %d what does not lie at rank %d, "
+                        "which holds it", rank, xfer->peer, self->peers[passed->holder].rank);
     return 0;
 }
 

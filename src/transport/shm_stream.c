@@ -64,8 +64,9 @@ size_t ri_shm_stream_send(struct ri_shm *self, struct ri_shm_op *op)
         op->turn = turn;
         op->staged_bytes = 0;
     }
-    bytes = least(slot->bytes - op->staged_bytes, slot->ring_bytes - (op->staged_bytes - (taken & bytes_mask)));
-    bytes = least(least(bytes, RI_SHM_SLICE_BYTES), until_end(op->staged_bytes, slot->ring_bytes));
+    bytes = slot->ring_bytes - (op->staged_bytes - (taken & bytes_mask)); /* that are free */
+    bytes = least(least(bytes, slot->bytes - op->staged_bytes), RI_SHM_SLICE_BYTES);
+    bytes = least(bytes, until_end(op->staged_bytes, slot->ring_bytes));
     if (!bytes) { /* until the receiver tells that it has taken more */
         ri_shm_op_move(op, &self->waiting);
         return 0;

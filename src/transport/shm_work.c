@@ -24,14 +24,15 @@ int ri_shm_say(struct ri_shm *self, const struct ri_shm_op *op, const struct ri_
                         atomic_load(&self->peers[gone].front->closed)
                             ? "closed its transport" : "given up its run, and taken back what was passed on");
     if (status == RONDO_ERR_MEMORY)
-        return ri_error(status, "rank %d has no memory to send rank %d the message with tag 0x%llx through", source,
-                        destination, tag);
+        return ri_error(status, "rank %d has no memory to send rank %d the message with tag 0x%llx "
+                        "through", source, destination, tag);
     if (status != RONDO_ERR_MISMATCH)
-        return ri_error(status, "rank %d cannot read what rank %d sends with tag 0x%llx%s%s", destination, source,
+        return ri_error(status, "rank %d cannot read what rank %d sends with tag "
+                        "0x%llx%s%s", destination, source,
                         tag, op->cause ? ": " : "", op->cause ? strerror(op->cause) : "");
     if (slot->bind != expected_bind)
-        return ri_error(status, "the message from rank %d to rank %d with tag 0x%llx is bound by its %s only: bind "
-                        "it at both ends or at neither", source, destination, tag,
+        return ri_error(status, "the message from rank %d to rank %d with tag 0x%llx is bound by its %s "
+                        "only: bind it at both ends or at neither", source, destination, tag,
                         slot->bind ? "sender" : "receiver");
     return ri_error(status, "rank %d sends %zu bytes with tag 0x%llx, rank %d expects %zu", source,
                     (size_t)slot->bytes, tag, destination, expected);
@@ -84,7 +85,8 @@ static int copy_from(struct ri_shm *self, struct ri_shm_op *op, size_t *bytes)
         *bytes = ri_shm_stream_receive(self, op, *bytes);
         return 0;
     }
-    from = (struct ri_xfer){ .rows = slot->rows, .row_bytes = slot->row_bytes, .row_stride = slot->row_stride };
+    from = (struct ri_xfer){ .rows = slot->rows, .row_bytes = slot->row_bytes,
+                             .row_stride = slot->row_stride };
     if (slot->place == RI_SHM_CMA) {
         from.base = (char *)(uintptr_t)slot->base; /* of the other process */
         return copy_by_cma(self, op, &from, *bytes);
@@ -134,8 +136,8 @@ static size_t receive_slice(struct ri_shm *self, struct ri_shm_op *op)
     err = copy_some(self, op, &bytes);
     op->copied_bytes += bytes;
     is_last = bytes == rest;
-    if (!ri_shm_slot_move(self, op->source, slot, RI_SHM_COPYING, is_last && !err ? RI_SHM_DONE : RI_SHM_MATCHED,
-                          is_last && !err)) {
+    if (!ri_shm_slot_move(self, op->source, slot, RI_SHM_COPYING,
+                          is_last && !err ? RI_SHM_DONE : RI_SHM_MATCHED, is_last && !err)) {
         ri_shm_receive_again(self, op);
         return bytes;
     }

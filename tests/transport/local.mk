@@ -17,6 +17,11 @@ tests_transport_binding_SOURCES = tests/transport/binding.c $(transport_bench)
 tests_transport_binding_CFLAGS = $(test_cflags)
 tests_transport_binding_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/transport/shm
+tests_transport_shm_SOURCES = tests/transport/shm.c $(transport_bench)
+tests_transport_shm_CFLAGS = $(test_cflags)
+tests_transport_shm_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/transport/threads
 tests_transport_threads_SOURCES = tests/transport/threads.c $(transport_bench)
 tests_transport_threads_CFLAGS = $(test_cflags)
