@@ -124,7 +124,7 @@ struct ri_shm_address {
     int32_t memory_fd, wake_fd;
 };
 
-#define RI_SHM_CANCEL_NS INT64_C(1000000000) /* how long who copies may take to end its slice */
+#define RI_SHM_CANCEL_NS INT64_C(200000000) /* how long who copies may take to end its slice */
 
 /* One rank of this host. */
 struct ri_shm_peer {

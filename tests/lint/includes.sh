@@ -39,10 +39,10 @@ END
 # What C11, POSIX and Linux give everyone.
 cat > "$work/system" <<'END'
 arpa/inet.h assert.h complex.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h ftw.h getopt.h ifaddrs.h
-immintrin.h inttypes.h libgen.h limits.h linux/futex.h locale.h math.h net/if.h netdb.h netinet/in.h
+immintrin.h inttypes.h libgen.h limits.h linux/filter.h linux/futex.h linux/seccomp.h locale.h math.h net/if.h netdb.h netinet/in.h
 netinet/tcp.h poll.h pthread.h sched.h semaphore.h setjmp.h signal.h stdalign.h stdarg.h
 stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h sys/epoll.h
-sys/eventfd.h sys/file.h sys/ioctl.h sys/mman.h sys/prctl.h sys/random.h sys/resource.h
+sys/eventfd.h sys/file.h sys/ioctl.h sys/mman.h sys/mount.h sys/prctl.h sys/random.h sys/resource.h
 sys/select.h sys/signalfd.h sys/socket.h sys/stat.h sys/statvfs.h sys/syscall.h sys/time.h sys/timerfd.h
 sys/types.h sys/uio.h sys/un.h sys/utsname.h sys/wait.h termios.h time.h unistd.h wchar.h
 END

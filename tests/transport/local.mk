@@ -22,6 +22,16 @@ tests_transport_shm_SOURCES = tests/transport/shm.c $(transport_bench)
 tests_transport_shm_CFLAGS = $(test_cflags)
 tests_transport_shm_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/transport/shm_limits
+tests_transport_shm_limits_SOURCES = tests/transport/shm_limits.c tests/transport/alone.h $(transport_bench)
+tests_transport_shm_limits_CFLAGS = $(test_cflags)
+tests_transport_shm_limits_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/transport/shm_ends
+tests_transport_shm_ends_SOURCES = tests/transport/shm_ends.c tests/transport/alone.h $(transport_bench)
+tests_transport_shm_ends_CFLAGS = $(test_cflags)
+tests_transport_shm_ends_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/transport/threads
 tests_transport_threads_SOURCES = tests/transport/threads.c $(transport_bench)
 tests_transport_threads_CFLAGS = $(test_cflags)

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks of transport shm that cannot see each other's process, or end before the others. */
+#include "alone.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+
+enum { large = 4 << 20 };
+
+struct board {
+    _Atomic int opened, done;
+    size_t bytes[2];
+    char address[2][256];
+};
+
+static struct board *board;
+
+static void wait_for(_Atomic int *count, int goal, struct ri_transport *transport)
+{
+    int64_t deadline_ns = ri_now_ns() + INT64_C(30000000000);
+
+    while (*count < goal) {
+        require(ri_now_ns() < deadline_ns, "the other did not come");
+        if (transport)
+            ops->progress(transport);
+        poll(NULL, 0, 1);
+    }
+}
+
+static struct ri_transport *open_of_two(int rank)
+{
+    struct ri_transport *transport;
+    const void *address;
+    size_t bytes;
+
+    require(!open_rank(rank, 2, &transport, &address, &bytes), "open");
+    require(bytes <= sizeof(board->address[0]), "address");
+    memcpy(board->address[rank], address, bytes);
+    board->bytes[rank] = bytes;
+    board->opened++;
+    wait_for(&board->opened, 2, NULL);
+    return transport;
+}
+
+static int connect_two(struct ri_transport *transport, int64_t within_ns)
+{
+    const void *addresses[2] = { board->address[0], board->address[1] };
+
+    return ops->connect(transport, addresses, board->bytes, ri_now_ns() + within_ns);
+}
+
+static void other_body(int rank)
+{
+    struct ri_transport *transport = open_of_two(rank);
+    char *out = calloc(1, large);
+    struct ri_xfer xfers[2] = { bench_send(!rank, 1, out, large), bench_receive(!rank, 1, NULL, large) };
+    struct ri_xfer *pointers[2] = { &xfers[0], &xfers[1] };
+
+    require(!connect_two(transport, INT64_C(20000000000)), "connect");
+    xfers[0].bind = xfers[1].bind = 1;
+    bench_fill(out, large, (uint64_t)rank);
+    require(!ops->post(transport, pointers, 2), "post");
+    while (xfers[0].state == RI_XFER_POSTED || xfers[1].state == RI_XFER_POSTED)
+        ops->progress(transport);
+    require(xfers[1].state == RI_XFER_DONE && bench_filled(xfers[1].base, large, (uint64_t)!rank), "content");
+    ops->release(transport, &xfers[1]);
+    board->done++;
+    wait_for(&board->done, 2, transport);
+    ops->close(transport);
+    free(out);
+}
+
+/* Rank 1 begins a PID namespace, where it has the number 1. */
+static void namespaces_body(void)
+{
+    int status = -1;
+    pid_t pid;
+
+    if (unshare(CLONE_NEWPID))
+        _exit(SKIPPED);
+    pid = fork();
+    require(pid >= 0, "fork");
+    if (pid == 0) {
+        alarm(50);
+        other_body(1);
+        _exit(0);
+    }
+    other_body(0);
+    require(waitpid(pid, &status, 0) == pid && status == 0, "rank 1");
+}
+
+static void finds_ranks_in_other_pid_namespaces(void **state)
+{
+    (void)state;
+    alone(namespaces_body);
+}
+
+static void dead_body(void)
+{
+    struct ri_transport *transport;
+    int64_t start_ns;
+    pid_t pid = fork();
+
+    require(pid >= 0, "fork");
+    if (pid == 0) {
+        open_of_two(1);
+        _exit(0);
+    }
+    transport = open_of_two(0);
+    waitpid(pid, NULL, 0);
+    start_ns = ri_now_ns();
+    require(connect_two(transport, INT64_C(20000000000)) == RONDO_ERR_TRANSPORT, "connect to the dead");
+    require(strstr(rondo_last_error(), "the memory of rank 1") != NULL, "text of connect");
+    require(ri_now_ns() - start_ns < INT64_C(5000000000), "connect took over 5 s");
+    ops->close(transport);
+}
+
+static void names_a_rank_that_has_ended(void **state)
+{
+    (void)state;
+    alone(dead_body);
+}
+
+/* Copies without end what rank 0 sends, until it is stopped. */
+static void copier_body(void)
+{
+    struct ri_transport *transport = open_of_two(1);
+    char *in = calloc(1, large);
+    struct ri_xfer xfer = { .tag = 0 }, *pointer = &xfer;
+
+    require(!connect_two(transport, INT64_C(20000000000)), "connect");
+    for (uint64_t tag = 0;; tag++) {
+        xfer = bench_receive(0, tag, in, large);
+        require(!ops->post(transport, &pointer, 1), "post");
+        while (xfer.state == RI_XFER_POSTED)
+            ops->progress(transport);
+    }
+}
+
+/* Rank 1 is killed, or stopped, at some time of its copying. */
+static void cut_off(int how, int after_us)
+{
+    struct ri_transport *transport;
+    char *out = calloc(1, large);
+    struct ri_xfer xfer = { .tag = 0 }, *pointer = &xfer;
+    int64_t start_ns;
+    pid_t pid = fork();
+
+    require(pid >= 0 && out, "fork");
+    if (pid == 0)
+        copier_body();
+    transport = open_of_two(0);
+    require(!connect_two(transport, INT64_C(20000000000)), "connect");
+    start_ns = ri_now_ns();
+    for (uint64_t tag = 0; ri_now_ns() < start_ns + after_us * 1000; tag++) {
+        xfer = bench_send(1, tag, out, large);
+        require(!ops->post(transport, &pointer, 1), "post");
+        while (xfer.state == RI_XFER_POSTED && ri_now_ns() < start_ns + after_us * 1000)
+            ops->progress(transport);
+    }
+    kill(pid, how);
+    start_ns = ri_now_ns();
+    ops->cancel(transport, &pointer, 1);
+    require(xfer.state != RI_XFER_POSTED, "posted after cancel");
+    memset(out, 0, large);
+    ops->close(transport);
+    require(ri_now_ns() - start_ns < INT64_C(4000000000), "cancel and close took over 4 s");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    free(out);
+    board->opened = 0;
+}
+
+static void cut_off_body(void)
+{
+    for (int i = 0; i < 12; i++)
+        cut_off(i % 6 ? SIGKILL : SIGSTOP, 3000 + i * 1370);
+}
+
+static void outlives_who_is_cut_off_while_copying(void **state)
+{
+    (void)state;
+    alone(cut_off_body);
+}
+
+static int make_board(void **state)
+{
+    (void)state;
+    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return board == MAP_FAILED;
+}
+
+static int drop_board(void **state)
+{
+    (void)state;
+    return munmap(board, sizeof(*board));
+}
+
+#define ON_BOARD(test) cmocka_unit_test_setup_teardown(test, make_board, drop_board)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_BOARD(finds_ranks_in_other_pid_namespaces),
+        ON_BOARD(names_a_rank_that_has_ended),
+        ON_BOARD(outlives_who_is_cut_off_while_copying),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
