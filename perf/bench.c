@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "measure.h"
 #include "peer.h"
@@ -24,12 +25,28 @@ int perf_allowed_cores(void)
     return sched_getaffinity(0, sizeof(cores), &cores) ? 0 : CPU_COUNT(&cores);
 }
 
+/* The lines below "transport:" in a plan's description, which are indented: how messages move between
+ * rank 0 and the others. */
+static void print_ways(struct perf_bench *bench, const char *text)
+{
+    const char *line = strstr(text, "\ntransport:");
+
+    line = line ? strchr(line + 1, '\n') : NULL;
+    for (; line && line[1] == ' '; line = strchr(line + 1, '\n')) {
+        const char *words = line + 1 + strspn(line + 1, " ");
+
+        perf_report_header(&bench->report, "way", "%.*s", (int)strcspn(words, "\n"), words);
+    }
+}
+
 void perf_print_plan(struct perf_bench *bench, rondo_plan_t plan)
 {
     char text[8192];
 
-    if (bench->info.rank == 0 && bench->options.full &&
-        !rondo_plan_describe(plan, text, sizeof(text), NULL))
+    if (bench->info.rank > 0 || rondo_plan_describe(plan, text, sizeof(text), NULL))
+        return;
+    print_ways(bench, text);
+    if (bench->options.full)
         perf_report_text(&bench->report, "plan", text);
 }
 

@@ -45,7 +45,7 @@ int perf_main(const struct perf_program *program, int argc, char **argv);
 /* Says on stderr what failed on this rank, if anything did, and passes the status on. */
 int perf_failed(const struct perf_bench *bench, const char *what, rondo_status_t status);
 
-/* Header lines of -f, on rank 0: what the plan says of itself. */
+/* Header lines on rank 0: how the plan's messages move, and with -f all that it says of itself. */
 void perf_print_plan(struct perf_bench *bench, rondo_plan_t plan);
 
 /* Cores that this process may use. */

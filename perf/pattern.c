@@ -3,9 +3,11 @@
 
 #include <string.h>
 
-/* 16 words that are computed side by side, in what vector registers there are. */
-enum { LANES = 16, LINE_BYTES = LANES * 4 };
-typedef uint32_t lanes_t __attribute__((vector_size(LINE_BYTES)));
+/* Words that are computed side by side in a vector register; a line is four of them, which do not wait
+ * for each other.  Memory is aligned to words, if to anything. */
+enum { LANES = 4, VECTORS = 4, VECTOR_BYTES = LANES * 4, LINE_BYTES = VECTORS * VECTOR_BYTES };
+typedef uint32_t vector_t __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t stored_t __attribute__((vector_size(VECTOR_BYTES), aligned(1), may_alias));
 
 #define STEP UINT32_C(0x9e3779b1)
 
@@ -25,41 +27,52 @@ static uint32_t word_at(int owner, uint32_t iteration, size_t i)
 
 void pattern_fill(void *memory, size_t bytes, int owner, uint32_t iteration, size_t first)
 {
+    const vector_t ahead = (vector_t){0} + LANES * VECTORS * STEP;
     char *to = memory, *end = to + bytes;
     uint32_t word = word_at(owner, iteration, first);
-    lanes_t line;
+    vector_t v0 = {word, word + STEP, word + 2 * STEP, word + 3 * STEP};
+    vector_t v1 = v0 + LANES * STEP, v2 = v1 + LANES * STEP, v3 = v2 + LANES * STEP;
 
-    for (uint32_t i = 0; i < LANES; i++)
-        line[i] = word + i * STEP;
     for (; end - to >= LINE_BYTES; to += LINE_BYTES) {
-        memcpy(to, &line, sizeof(line));
-        line += LANES * STEP;
+        stored_t *line = (void *)to;
+
+        line[0] = v0;
+        line[1] = v1;
+        line[2] = v2;
+        line[3] = v3;
+        v0 += ahead;
+        v1 += ahead;
+        v2 += ahead;
+        v3 += ahead;
     }
-    memcpy(to, &line, (size_t)(end - to));
+    for (word = v0[0]; to < end; to += sizeof(word), word += STEP)
+        memcpy(to, &word, (size_t)(end - to) < sizeof(word) ? (size_t)(end - to) : sizeof(word));
 }
 
 uint32_t pattern_sum(const void *memory, size_t bytes)
 {
     const char *from = memory, *end = from + bytes;
-    lanes_t sum[4] = {{0}}, line = {0};
-    uint32_t all = 0;
+    vector_t s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    uint32_t sum = 0;
 
-    /* Four sums that do not wait for each other. */
-    for (; end - from >= 4 * LINE_BYTES; from += 4 * LINE_BYTES)
-        for (int i = 0; i < 4; i++) {
-            memcpy(&line, from + i * LINE_BYTES, sizeof(line));
-            sum[i] += line;
-        }
     for (; end - from >= LINE_BYTES; from += LINE_BYTES) {
-        memcpy(&line, from, sizeof(line));
-        sum[0] += line;
+        const stored_t *line = (const void *)from;
+
+        s0 += line[0];
+        s1 += line[1];
+        s2 += line[2];
+        s3 += line[3];
     }
-    line = (lanes_t){0};
-    memcpy(&line, from, (size_t)(end - from));
-    sum[0] += sum[1] + sum[2] + sum[3] + line;
+    s0 += s1 + s2 + s3;
     for (int i = 0; i < LANES; i++)
-        all += sum[0][i];
-    return all;
+        sum += s0[i];
+    for (; from < end; from += sizeof(uint32_t)) {
+        uint32_t word = 0;
+
+        memcpy(&word, from, (size_t)(end - from) < sizeof(word) ? (size_t)(end - from) : sizeof(word));
+        sum += word;
+    }
+    return sum;
 }
 
 /* Of n words: n * start + step * (0 + 1 + .. + n - 1). */
