@@ -10,5 +10,6 @@ librondo_core_la_SOURCES += src/transport/shm.c src/transport/shm_bind.c src/tra
 if HAVE_UCX
 librondo_core_la_SOURCES += src/transport/route.c
 librondo_core_la_SOURCES += src/transport/ucx.c src/transport/ucx_connect.c src/transport/ucx_context.c \
-	src/transport/ucx_message.c src/transport/ucx_op.c src/transport/ucx_private.h src/transport/ucx_way.c
+	src/transport/ucx_memory.c src/transport/ucx_message.c src/transport/ucx_op.c \
+	src/transport/ucx_private.h src/transport/ucx_way.c
 endif

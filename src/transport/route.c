@@ -131,6 +131,7 @@ static int route_open(const struct ri_transport_params *params, struct ri_transp
         route_close(&self->base);
         return err;
     }
+    self->base.message_bytes = self->way[NEAR]->message_bytes + self->way[FAR]->message_bytes;
     self->event_fd = join_events(self);
     *transport = &self->base;
     *address = self->address;

@@ -137,6 +137,16 @@ static int ucx_reserve(struct ri_transport *transport, int messages)
     return ri_ucx_reserve(ucx_of(transport), messages);
 }
 
+static void ucx_map(struct ri_transport *transport, void *base, size_t bytes)
+{
+    ri_ucx_map(ucx_of(transport), base, bytes);
+}
+
+static void ucx_unmap(struct ri_transport *transport, void *base)
+{
+    ri_ucx_unmap(ucx_of(transport), base);
+}
+
 static const char *ucx_way(struct ri_transport *transport, int peer)
 {
     return ri_ucx_way_text(&ucx_of(transport)->peers[peer]);
@@ -176,6 +186,7 @@ static void ucx_close(struct ri_transport *transport)
     free(unwanted);
     if (self->rows)
         ucp_dt_destroy(self->rows);
+    ri_ucx_unmap_all(self);
     if (self->context)
         ucp_cleanup(self->context);
     for (int r = 0; self->peers && r < self->base.ranks; r++)
@@ -200,6 +211,8 @@ const struct ri_transport_ops ri_transport_ucx = {
     .event_fd = ucx_event_fd,
     .arm = ucx_arm,
     .reserve = ucx_reserve,
+    .map = ucx_map,
+    .unmap = ucx_unmap,
     .way = ucx_way,
     .cancel = ucx_cancel,
     .close = ucx_close,

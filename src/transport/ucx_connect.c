@@ -116,13 +116,16 @@ static int compare_ways(struct ri_ucx *self, struct ri_xfer *hellos, int64_t dea
 
     for (int r = 0; r < self->base.ranks; r++)
         for (uint8_t send = 0; self->peers[r].wanted && self->peers[r].remote && send < 2; send++) {
-            hellos[n] = (struct ri_xfer){ .tag = hello_tag, .peer = r, .send = send, .rows = 1, .row_bytes = 1,
-                                          .base = (char *)&self->peers[r].tcp_alone[!send] };
+            hellos[n] = (struct ri_xfer){ .tag = hello_tag, .peer = r, .send = send, .rows = 1,
+                                          .row_bytes = 1, .base = (char *)&self->peers[r].tcp_alone[!send] };
             ri_ucx_start(self, &hellos[n++]);
         }
     err = await(self, hellos, n, deadline_ns);
-    for (int r = 0; r < self->base.ranks && !err; r++)
-        self->peers[r].eager = self->peers[r].remote && self->peers[r].tcp_alone[0] && self->peers[r].tcp_alone[1];
+    for (int r = 0; r < self->base.ranks && !err; r++) {
+        struct ri_ucx_peer *peer = &self->peers[r];
+
+        peer->eager = peer->remote && peer->tcp_alone[0] && peer->tcp_alone[1];
+    }
     return err;
 }
 

@@ -121,7 +121,8 @@ static void list_devices(char *list, size_t bytes)
     text = context_text(context);
     for (device = text; device && (device = next_device(device, &length));)
         if (!is_in(used ? list : "", device, length) && used + length + 3 < bytes)
-            used += (size_t)snprintf(list + used, bytes - used, "%s%.*s", used ? ", " : "", (int)length, device);
+            used += (size_t)snprintf(list + used, bytes - used, "%s%.*s", used ? ", " : "", (int)length,
+                                     device);
     free(text);
     ucp_cleanup(context);
 }
@@ -131,8 +132,8 @@ static int no_device(const char *devices, const char *wanted, size_t length)
     char list[256];
 
     list_devices(list, sizeof(list));
-    return ri_error(RONDO_ERR_ARGUMENT, "RONDO_NET_DEVICES='%.64s': UCX finds no device %.*s here; it finds: %s",
-                    devices, length < 64 ? (int)length : 64, wanted, list);
+    return ri_error(RONDO_ERR_ARGUMENT, "RONDO_NET_DEVICES='%.64s': UCX finds no device '%.*s' here; it finds: "
+                    "%s", devices, length < 64 ? (int)length : 64, wanted, list);
 }
 
 /* UCX goes on without the devices that it does not find, and so perhaps without any network.  A list that is
@@ -148,10 +149,8 @@ static int check_devices(ucp_context_h context, const char *devices)
     if (!text)
         return ri_error(RONDO_ERR_MEMORY, "no memory for the names of UCX's devices");
     for (const char *at = devices; *at && !err; at += strcspn(at, ","), at += *at == ',') {
-        size_t length;
+        size_t length = strcspn(at, ",");
 
-        at += strspn(at, " ");
-        length = strcspn(at, ", ");
         if (length > 0 && !is_there(text, at, length))
             err = no_device(devices, at, length);
     }

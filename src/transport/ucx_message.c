@@ -99,12 +99,18 @@ static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_i
 /* Of all messages; the callback is the direction's. */
 static ucp_request_param_t op_param(struct ri_ucx_op *op, int contiguous)
 {
-    return (ucp_request_param_t){
+    ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE,
         .datatype = contiguous ? ucp_dt_make_contig(1) : op->owner->rows,
         .user_data = op,
     };
+
+    if (contiguous && op->owner->range_count)
+        param.memh = ri_ucx_handle(op->owner, op->shape.base, ri_xfer_bytes(&op->shape));
+    if (param.memh)
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+    return param;
 }
 
 static void op_send(struct ri_ucx_op *op)
@@ -237,12 +243,15 @@ static void on_ready(void *request, ucs_status_t status, const ucp_tag_recv_info
 static void op_offer(struct ri_ucx_op *op)
 {
     ucp_tag_recv_info_t info;
-    ucp_request_param_t param = op_param(op, 1);
+    ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO,
+        .cb.recv = on_ready,
+        .user_data = op,
+        .recv_info.tag_info = &info,
+    };
     ucs_status_ptr_t request;
 
-    param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
-    param.recv_info.tag_info = &info;
-    param.cb.recv = on_ready;
     request = ucp_tag_recv_nbx(op->owner->worker, NULL, 0,
                                wire_tag(op->shape.peer, RI_UCX_OURS | op->shape.tag), UINT64_MAX, &param);
     if (UCS_PTR_IS_PTR(request))

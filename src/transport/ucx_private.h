@@ -7,7 +7,8 @@
 #include "transport/xfer.h"
 
 /* Shared by ucx.c (the object), ucx_context.c (settings), ucx_connect.c (endpoints), ucx_way.c (what they
- * are made of), ucx_op.c (what messages are made of) and ucx_message.c. */
+ * are made of), ucx_memory.c (registration), ucx_op.c (what messages are made of) and
+ * ucx_message.c. */
 
 struct ri_ucx;
 
@@ -49,6 +50,8 @@ struct ri_ucx {
     struct ri_ucx_way *ways; /* all that differ */
     struct ri_ucx_op *spare, *all;
     int reserved, op_count; /* messages that may be posted at once; entries of all */
+    struct ri_ucx_range *ranges; /* [range_room] range_count of them: what is registered */
+    int range_count, range_room;
     int granted;  /* sends, to all peers */
     int event_fd;
     int ended;    /* messages that ended since progress began */
@@ -62,6 +65,15 @@ struct ri_ucx {
 int ri_ucx_make_context(struct ri_ucx *self, const char *devices);
 /* The error for what UCX says, with its words. */
 int ri_ucx_error(ucs_status_t status, const char *what);
+
+/* ucx_memory.c */
+
+/* As the contract's map and unmap. */
+void ri_ucx_map(struct ri_ucx *self, void *base, size_t bytes);
+void ri_ucx_unmap(struct ri_ucx *self, const void *base);
+void ri_ucx_unmap_all(struct ri_ucx *self);
+/* Of the range in which [base, base + bytes) lies as a whole; NULL: in none. */
+ucp_mem_h ri_ucx_handle(const struct ri_ucx *self, const char *base, size_t bytes);
 
 /* ucx_op.c */
 

@@ -87,7 +87,8 @@ static int ask_for_lanes(ucp_ep_h endpoint, struct lane lanes[LANES_MAX])
 static int is_first(const struct lane *lanes, int i)
 {
     for (int j = 0; j < i; j++)
-        if (strcmp(lanes[i].transport, lanes[j].transport) == 0 && strcmp(lanes[i].device, lanes[j].device) == 0)
+        if (strcmp(lanes[i].transport, lanes[j].transport) == 0 &&
+            strcmp(lanes[i].device, lanes[j].device) == 0)
             return 0;
     return 1;
 }

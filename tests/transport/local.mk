@@ -46,6 +46,7 @@ if HAVE_UCX
 check_PROGRAMS += tests/transport/ucx
 tests_transport_ucx_SOURCES = tests/transport/ucx.c $(transport_bench)
 tests_transport_ucx_CFLAGS = $(test_cflags)
+tests_transport_ucx_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ucp_mem_map,--wrap=ucp_mem_unmap
 tests_transport_ucx_LDADD = $(test_ldadd)
 endif
 endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What transport ucx alone does: endpoints with some of the ranks, words for how it reaches them, devices,
- * and order over TCP. */
+ * registered memory, and order over TCP. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ static void connects_with_its_peers_only(void **state)
 static void takes_the_devices_of_the_rank(void **state)
 {
     static const int32_t host[2] = { 0, 1 };
-    char name[] = "lo, nothing";
+    char name[] = "lo,nothing";
     struct ri_config config = { .net_devices = name };
     struct ri_transport_params params = { .ranks = 2, .token = (const uint8_t *)"of 16 bytes, all",
                                           .host = host, .config = &config };
@@ -88,14 +88,94 @@ static void takes_the_devices_of_the_rank(void **state)
     (void)state;
     assert_int_equal(ri_transport_ucx.open(&params, &transport, &address, &bytes), RONDO_ERR_ARGUMENT);
     assert_null(transport);
-    assert_non_null(strstr(rondo_last_error(), "RONDO_NET_DEVICES='lo, nothing'"));
-    assert_non_null(strstr(rondo_last_error(), "no device nothing here; it finds: "));
+    assert_non_null(strstr(rondo_last_error(), "RONDO_NET_DEVICES='lo,nothing'"));
+    assert_non_null(strstr(rondo_last_error(), "no device 'nothing' here; it finds: "));
     assert_non_null(strstr(strstr(rondo_last_error(), "finds: "), "lo"));
     name[2] = '\0';
     bench_open_on(&bench, "ucx", 2, host, &config);
     assert_string_equal(bench.ops->way(bench.rank[0], 1),
                         "ucx: tcp on lo, error mode peer, as it is on another host");
     bench_close(&bench);
+}
+
+/* ---- registered memory ---- */
+
+static _Atomic int registered; /* ranges that UCX holds for us */
+
+int __real_ucp_mem_map(void *context, const void *params, void **handle);
+int __wrap_ucp_mem_map(void *context, const void *params, void **handle);
+int __real_ucp_mem_unmap(void *context, void *handle);
+int __wrap_ucp_mem_unmap(void *context, void *handle);
+
+int __wrap_ucp_mem_map(void *context, const void *params, void **handle)
+{
+    int status = __real_ucp_mem_map(context, params, handle);
+
+    registered += status == 0;
+    return status;
+}
+
+int __wrap_ucp_mem_unmap(void *context, void *handle)
+{
+    registered--;
+    return __real_ucp_mem_unmap(context, handle);
+}
+
+enum { ranges = 20, range_bytes = 1 << 16 };
+
+/* From the middle of one range, from its end, across two, and outside of all. */
+static void move_in_and_out(struct bench *bench, char *memory, char *in)
+{
+    static const struct { size_t at, bytes; } spans[] = {
+        { 3 * range_bytes + 100, 1000 }, { 3 * range_bytes, range_bytes }, { 4 * range_bytes - 1, 1 },
+        { 3 * range_bytes + 9, range_bytes }, { 18 * range_bytes + 5, 2 * range_bytes - 5 }, { 0, 0 },
+    };
+
+    for (size_t s = 0; s < sizeof(spans) / sizeof(spans[0]); s++) {
+        size_t at = spans[s].at, bytes = spans[s].bytes;
+        struct ri_xfer xfers[2] = { bench_receive(0, s, in + at, bytes),
+                                    bench_send(1, s, memory + at, bytes) };
+
+        memset(in, 0, ranges * range_bytes);
+        bench_post(bench, 1, &xfers[0], 1);
+        bench_post(bench, 0, &xfers[1], 1);
+        bench_run_done(bench, xfers, 2);
+        assert_memory_equal(in + at, memory + at, bytes);
+    }
+}
+
+static void registers_memory_once(void **state)
+{
+    static const int32_t hosts[2][2] = { { 0, 0 }, { 0, 1 } };
+    char *memory = bench_memory(ranges * range_bytes), *in = bench_memory(ranges * range_bytes);
+    struct bench bench;
+
+    (void)state;
+    bench_fill(memory, ranges * range_bytes, 1);
+    for (int h = 0; h < 2; h++) {
+        bench_open_on(&bench, "ucx", 2, hosts[h], NULL);
+        assert_int_equal(registered, 0);
+        for (int i = 0; i < ranges; i++) /* in no order, and 19 not at all */
+            if (i * 7 % ranges != 19)
+                bench.ops->map(bench.rank[0], memory + i * 7 % ranges * range_bytes, range_bytes);
+        bench.ops->map(bench.rank[0], memory + range_bytes / 2, range_bytes); /* is there already */
+        bench.ops->map(bench.rank[1], in, ranges * range_bytes);
+        assert_int_equal(registered, ranges);
+        move_in_and_out(&bench, memory, in);
+        assert_int_equal(registered, ranges);
+        bench.ops->unmap(bench.rank[0], memory + 3 * range_bytes);
+        bench.ops->unmap(bench.rank[0], memory + 3 * range_bytes);
+        bench.ops->unmap(bench.rank[0], memory + 19 * range_bytes);
+        assert_int_equal(registered, ranges - 1);
+        move_in_and_out(&bench, memory, in);
+        for (int i = 0; i < 10; i++)
+            bench.ops->unmap(bench.rank[0], memory + i * range_bytes);
+        assert_int_equal(registered, ranges - 10);
+        bench_close(&bench);
+        assert_int_equal(registered, 0);
+    }
+    free(memory);
+    free(in);
 }
 
 /* ---- over TCP ---- */
@@ -240,7 +320,8 @@ static void refuse_other_sizes(const int32_t *host)
         bench_post(&bench, pair % 2, &xfers[1 - pair % 2], 1);
         bench_run(&bench, xfers, 2);
         if (xfers[0].state != RI_XFER_FAILED || xfers[0].status != RONDO_ERR_MISMATCH)
-            fail_msg("%zu bytes for %zu: state %d, status %d", sent, expected, xfers[0].state, xfers[0].status);
+            fail_msg("%zu bytes for %zu: state %d, status %d", sent, expected, xfers[0].state,
+                     xfers[0].status);
     }
     bench_close(&bench);
     free(memory);
@@ -263,6 +344,7 @@ int main(void)
         cmocka_unit_test(says_how_it_reaches_a_peer),
         cmocka_unit_test(connects_with_its_peers_only),
         cmocka_unit_test(takes_the_devices_of_the_rank),
+        cmocka_unit_test(registers_memory_once),
         cmocka_unit_test(chunks_arrive_one_after_another),
         cmocka_unit_test(nothing_leaves_before_its_receive),
         cmocka_unit_test(gives_up_what_nobody_receives),
