@@ -239,10 +239,12 @@ static void turns_a_ring_inside_a_host(void **state)
     run_all(*state, 1, ring_body);
 }
 
+#ifdef HAVE_UCX
 static void turns_a_ring_between_hosts(void **state)
 {
     run_all(*state, 2, ring_body);
 }
+#endif
 
 static void closes_soon_when_all_do(void **state)
 {
@@ -346,10 +348,68 @@ static void outlives_a_killed_peer_of_its_host(void **state)
     kill_a_peer(*state, 1);
 }
 
+#ifdef HAVE_UCX
 static void outlives_a_killed_peer_of_another_host(void **state)
 {
     kill_a_peer(*state, 2);
 }
+
+enum { bulk = 32 << 20, bulks = 3 };
+
+/* Dies while the survivor sends what it has posted receives for. */
+static void dying_receiver_body(struct rank *rank)
+{
+    char *memory = bench_memory((size_t)bulks * bulk);
+    struct ri_xfer xfers[bulks];
+
+    for (int i = 0; i < bulks; i++)
+        xfers[i] = bench_receive(0, (uint64_t)i, memory + (size_t)i * bulk, bulk);
+    join(rank);
+    post(rank, xfers, bulks);
+    for (int64_t end_ns = ri_now_ns() + wait_s * INT64_C(1000000000); memory[0] != 1;) {
+        require(ri_now_ns() < end_ns, rank, "nothing comes");
+        rank->ops->progress(rank->transport);
+    }
+    kill(getpid(), SIGKILL);
+}
+
+static void sender_body(struct rank *rank)
+{
+    char *memory = bench_memory((size_t)bulks * bulk);
+    struct ri_xfer xfers[bulks];
+    int64_t end_ns;
+
+    memset(memory, 1, (size_t)bulks * bulk);
+    for (int i = 0; i < bulks; i++)
+        xfers[i] = bench_send(1, (uint64_t)i, memory + (size_t)i * bulk, bulk);
+    join(rank);
+    post(rank, xfers, bulks);
+    end_ns = ri_now_ns() + INT64_C(10000000000);
+    for (int i = 0; i < bulks; i++) {
+        while (xfers[i].state == RI_XFER_POSTED) {
+            require(ri_now_ns() < end_ns, rank, "a message to a dead peer is posted after 10 s");
+            rank->ops->progress(rank->transport);
+        }
+        require(xfers[i].state == RI_XFER_DONE || xfers[i].status == RONDO_ERR_PEER, rank, "other failure");
+    }
+    require(xfers[bulks - 1].state == RI_XFER_FAILED, rank, "the last message is done");
+    rank->ops->close(rank->transport);
+    free(memory);
+}
+
+static void fails_what_is_sent_to_a_dying_peer(void **state)
+{
+    struct board *board = new_board();
+    pid_t survivor = start(*state, board, 0, 2, 2, sender_body);
+    pid_t victim = start(*state, board, 1, 2, 2, dying_receiver_body);
+    int status = 0;
+
+    assert_int_equal(waitpid(victim, &status, 0), victim);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    expect_success(survivor);
+    munmap(board, sizeof(*board));
+}
+#endif
 
 static void late_body(struct rank *rank)
 {
@@ -397,6 +457,7 @@ int main(void)
         BENCH_ON("ucx", closes_while_others_sleep),
         BENCH_ON("ucx", outlives_a_killed_peer_of_its_host),
         BENCH_ON("ucx", outlives_a_killed_peer_of_another_host),
+        BENCH_ON("ucx", fails_what_is_sent_to_a_dying_peer),
         BENCH_ON("ucx", names_a_peer_that_does_not_answer),
 #endif
     };
