@@ -84,20 +84,35 @@ static int add_problems(struct problem *problems, enum mode mode)
     return count;
 }
 
-static const char *const transport_names[] = { "self", "ucx", NULL };
+static const char *const transport_names[] = { "self", "ucx", "shm", "shm+ucx", NULL };
 static const char *const schedule_names[] = { "ring", "two-level", "direct", NULL };
 static const char *const backward_names[] = { "kv-grad", "q-grad", NULL };
 static const char *const binding_names[] = { "copy", "auto", NULL };
 
-/* Only self can bind, so elsewhere "auto" would be "copy" once more, and has to be asked for.  The small
- * set leaves copying to the others. */
+static int can_bind(const struct test *t)
+{
+    const struct ri_transport_ops *ops = ri_transport_find(t->transport);
+
+    return ops && ops->readers;
+}
+
+/* Where nothing can bind "auto" would be "copy" once more, and has to be asked for.  The small set leaves
+ * copying to the others. */
 static int is_run(const struct test *t, const struct run *run, const char *binding)
 {
-    int binds = strcmp(t->transport, "self") == 0 && run->mode != BYTES;
+    int binds = can_bind(t) && run->mode != BYTES;
 
     if (strcmp(binding, "auto") == 0)
         return (binds || (run->joined && run->bindings.only)) && takes(&run->bindings, binding);
     return !(binds && run->mode == TAP && ri_transport_find("ucx")) && takes(&run->bindings, binding);
+}
+
+/* shm is for one host, and shm+ucx is shm alone there. */
+static int reaches(const char *transport, int hosts, int ranks)
+{
+    if (strcmp(transport, "shm") == 0)
+        return hosts == 1 && ranks > 1;
+    return strcmp(transport, "shm+ucx") != 0 || (hosts > 1 && ranks > hosts);
 }
 
 static void add_twins(struct test *t, const struct run *run, struct scheme s)
@@ -168,7 +183,7 @@ static struct verdict judge_case(const struct test *t, const struct scheme *s,
     for (int r = 0; r < t->ranks; r++)
         v.bound_bytes += outcomes[r].bound_bytes;
     v.wrong = !(v.worst <= BAR && v.relative <= BAR && v.twin <= BAR) ||
-              (strcmp(s->binding, "auto") == 0 && strcmp(t->transport, "self") == 0 && v.copied_bytes) ||
+              (strcmp(s->binding, "auto") == 0 && can_bind(t) && v.copied_bytes) ||
               (strcmp(s->binding, "copy") == 0 && v.bound_bytes);
     return v;
 }
@@ -275,6 +290,8 @@ static void run_transport(struct run *run, const char *transport, struct problem
             if (run->ranks && ranks != run->ranks)
                 continue;
             if (run->hosts ? hosts != run->hosts : hosts > (ranks == 5 ? 3 : 2))
+                continue;
+            if (!reaches(transport, hosts, ranks))
                 continue;
             run_group(run, transport, ranks, hosts, problems, count);
         }
