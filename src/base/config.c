@@ -87,7 +87,8 @@ static const struct variable variables[] = {
     {"RONDO_LOCAL_SIZE", KIND_ELSEWHERE, "", NULL, NULL, 0,
      "set by rondo-run: number of ranks of this host"},
     {"RONDO_LOG", KIND_ELSEWHERE, "warn", NULL, NULL, 0,
-     "error, warn, info, debug or trace, and component:level, separated by commas"},
+     "error, warn, info, debug or trace, and component:level, separated by commas; components are "
+     "base, comm, plan, transport and verify"},
     {"RONDO_LOG_FILE", KIND_ELSEWHERE, "", NULL, NULL, 0,
      "appends the log to this file (%h: host, %p: process); empty: stderr"},
     {"RONDO_NET_DEVICES", KIND_STRING, "", NULL, NULL, FIELD(net_devices),
