@@ -51,13 +51,18 @@ static int fits(uint64_t bytes)
     return 1;
 }
 
-/* As large as the machine's memory, when all ranks of the host can be mapped with that.  A process with a
- * limit on its address space keeps three quarters of it for other things. */
+/* As large as the machine's memory, or four times this rank's share of it, when all ranks of the host can
+ * be mapped with that.  A process with a limit on its address space keeps three quarters of it for other
+ * things. */
 static int choose_bytes(const struct ri_shm *self, uint64_t *bytes)
 {
     uint64_t locals = (uint64_t)self->locals, space = limit_of(RLIMIT_AS);
     uint64_t most = page_up((uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
 
+    if (locals > 4)
+        most = most / locals * 4;
+    if (most < least_bytes)
+        most = least_bytes;
     if (space != UINT64_MAX && most > space / 4 / locals)
         most = space / 4 / locals;
     if (most > host_bytes / locals)
