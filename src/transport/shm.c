@@ -34,7 +34,7 @@ static int find_locals(struct ri_shm *self, const struct ri_transport_params *pa
         if (self->local_of[r] < 0)
             continue;
         self->peers[local - 1].rank = r;
-        self->peers[local - 1].wake_fd = -1;
+        self->peers[local - 1].wake_fd = self->peers[local - 1].keep_fd = -1;
         self->peers[local - 1].is_peer = !params->peers || params->peers[r];
     }
     self->me = self->local_of[params->rank];

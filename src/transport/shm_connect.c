@@ -34,31 +34,31 @@ static int is_it(int fd, const struct ri_shm_address *address)
     return 1;
 }
 
-static void close_both(int fds[2])
+static void close_all(int fds[RI_SHM_FDS])
 {
     int failed = errno;
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < RI_SHM_FDS; i++) {
         if (fds[i] >= 0)
             close(fds[i]);
-    fds[0] = fds[1] = -1;
+        fds[i] = -1;
+    }
     errno = failed;
 }
 
-/* Memory and waking end of another process; -1 with errno. */
-static int find_in_proc(const struct ri_shm_address *address, int fds[2])
+/* Memory and pipe of another process, the pipe for both ways; -1 with errno. */
+static int find_in_proc(const struct ri_shm_address *address, int fds[RI_SHM_FDS])
 {
-    fds[1] = -1;
     fds[0] = ri_shm_open_other(address->pid, address->memory_fd, O_RDWR);
     if (fds[0] >= 0 && is_it(fds[0], address))
         fds[1] = ri_shm_open_other(address->pid, address->wake_fd, O_RDWR | O_NONBLOCK);
     if (fds[1] >= 0)
         return 0;
-    close_both(fds);
+    close_all(fds);
     return -1;
 }
 
-static int find_by_asking(struct ri_shm *self, const struct ri_shm_address *address, int fds[2],
+static int find_by_asking(struct ri_shm *self, const struct ri_shm_address *address, int fds[RI_SHM_FDS],
                           int64_t deadline_ns)
 {
     const struct timespec pause = { .tv_nsec = 100000 };
@@ -80,7 +80,7 @@ static int find_by_asking(struct ri_shm *self, const struct ri_shm_address *addr
     errno = failed;
     if (got < 0 || is_it(fds[0], address))
         return got < 0 ? -1 : 0;
-    close_both(fds);
+    close_all(fds);
     return -1;
 }
 
@@ -116,7 +116,7 @@ static void probe(struct ri_shm_peer *peer, const struct ri_shm_address *address
 static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct ri_shm_address *address,
                     int64_t deadline_ns)
 {
-    int fds[2] = { -1, -1 }, is_passed = 0, failed, err;
+    int fds[RI_SHM_FDS] = { -1, -1, -1 }, failed, err;
 
     if (address->layout != RI_SHM_LAYOUT)
         return ri_error(RONDO_ERR_MISMATCH, "rank %d has another layout of transport shm than rank %d: "
@@ -128,7 +128,6 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
         return 0; /* ourselves */
     if (find_in_proc(address, fds)) {
         failed = errno;
-        is_passed = 1;
         if (find_by_asking(self, address, fds, deadline_ns))
             return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d: "
                             "/proc/%d/fd/%d: %s; asked for at its socket: "
@@ -137,11 +136,14 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
     }
     err = map_file(self, peer, address, fds[0]);
     close(fds[0]);
-    if (!err && (peer->is_peer || is_passed))
-        peer->wake_fd = fds[1];
-    else
-        close(fds[1]); /* should it ever have to be woken, it is opened again */
-    return err;
+    fds[0] = -1;
+    if (err || (!peer->is_peer && fds[2] < 0)) { /* should it ever have to be woken, it is opened again */
+        close_all(fds);
+        return err;
+    }
+    peer->wake_fd = fds[1];
+    peer->keep_fd = fds[2];
+    return 0;
 }
 
 static int map_all(struct ri_shm *self, const void *const *addresses, const size_t *address_bytes,

@@ -45,7 +45,7 @@ void ri_shm_pass_close(struct ri_shm *self)
 
 union control {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(2 * sizeof(int))];
+    char bytes[CMSG_SPACE(RI_SHM_FDS * sizeof(int))];
 };
 
 static int is_of_our_user(int fd)
@@ -58,7 +58,7 @@ static int is_of_our_user(int fd)
 
 static void give(struct ri_shm *self, int fd)
 {
-    int fds[2] = { self->memory_fd, self->send_wake_fd };
+    int fds[RI_SHM_FDS] = { self->memory_fd, self->send_wake_fd, self->wake_fd };
     char byte = 0;
     struct iovec content = { &byte, 1 };
     union control control = { .header = { .cmsg_len = CMSG_LEN(sizeof(fds)), .cmsg_level = SOL_SOCKET,
@@ -97,7 +97,7 @@ int ri_shm_pass_ask(const uint64_t random[2])
     return -1;
 }
 
-int ri_shm_pass_take(int fd, int fds[2])
+int ri_shm_pass_take(int fd, int fds[RI_SHM_FDS])
 {
     char byte;
     struct iovec content = { &byte, 1 };
@@ -106,17 +106,18 @@ int ri_shm_pass_take(int fd, int fds[2])
                               .msg_controllen = sizeof(control) };
     ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    size_t got = header ? (header->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
 
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -1;
-    if (header && header->cmsg_len == CMSG_LEN(2 * sizeof(int))) {
-        memcpy(fds, CMSG_DATA(header), 2 * sizeof(int));
+    if (got)
+        memcpy(fds, CMSG_DATA(header), got * sizeof(int));
+    if (got == RI_SHM_FDS)
         return 1;
+    while (got > 0) {
+        close(fds[--got]);
+        fds[got] = -1;
     }
-    if (header && header->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(fds, CMSG_DATA(header), sizeof(int));
-        close(fds[0]);
-    }
-    errno = n > 0 ? EMFILE : EACCES; /* there was no room for both, or we are of another user */
+    errno = n > 0 ? EMFILE : EACCES; /* there was no room for all, or we are of another user */
     return -1;
 }

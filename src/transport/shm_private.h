@@ -25,6 +25,7 @@ enum {
     RI_SHM_SMALL_BYTES = 16 << 10,  /* up to here a copy in the sender's memory is faster than CMA */
     RI_SHM_STREAM_BYTES = 1 << 20,  /* that the sender of a larger message copies ahead, without CMA */
     RI_SHM_RUN_BYTES = 256,         /* rows from here on are worth CMA */
+    RI_SHM_FDS = 3,            /* that a rank passes to another */
     RI_SHM_LINE = 64
 };
 
@@ -134,6 +135,8 @@ struct ri_shm_peer {
     size_t bytes;
     struct ri_shm_front *front;
     int wake_fd;
+    int keep_fd; /* the other end of that pipe: where wake_fd does not read, too, writing raises no SIGPIPE
+                  * when the rank has gone; -1: it does */
     int32_t remote_wake_fd;
     uint32_t withdrawn;          /* seen of its pair */
     uint8_t is_peer;             /* messages go there or come from there */
@@ -270,8 +273,9 @@ void ri_shm_pass_serve(struct ri_shm *self);
 /* Asks the rank whose front has these bytes; returns the socket, or -1 with errno. */
 int ri_shm_pass_ask(const uint64_t random[2]);
 
-/* 1: its memory and its waking end, ours to close; 0: no answer yet; -1 with errno. */
-int ri_shm_pass_take(int fd, int fds[2]);
+/* 1: its memory, and the pipe that wakes it, first the end to write to, all ours to close; 0: no answer
+ * yet; -1 with errno. */
+int ri_shm_pass_take(int fd, int fds[RI_SHM_FDS]);
 
 /* ---- shm_wake.c ---- */
 

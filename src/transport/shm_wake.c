@@ -27,9 +27,12 @@ void ri_shm_wake_close(struct ri_shm *self)
         close(self->wake_fd);
     if (self->send_wake_fd >= 0 && (!self->peers || self->peers[self->me].wake_fd < 0))
         close(self->send_wake_fd); /* else that of ourselves as a peer */
-    for (int p = 0; self->peers && p < self->locals; p++)
+    for (int p = 0; self->peers && p < self->locals; p++) {
         if (self->peers[p].wake_fd >= 0)
             close(self->peers[p].wake_fd);
+        if (self->peers[p].keep_fd >= 0)
+            close(self->peers[p].keep_fd);
+    }
 }
 
 int ri_shm_open_other(int32_t pid, int32_t fd, int flags)

@@ -127,6 +127,44 @@ static void names_a_rank_that_has_ended(void **state)
     alone(dead_body);
 }
 
+/* Rank 1 dies asleep, and what would wake it has no reader any more: rank 0 outlives that. */
+static void wake_the_dead(int elsewhere)
+{
+    static char content[64];
+    struct ri_xfer xfer = bench_send(1, 1, content, sizeof(content)), *pointer = &xfer;
+    struct ri_transport *transport;
+    pid_t pid;
+
+    if (elsewhere && unshare(CLONE_NEWPID))
+        _exit(SKIPPED);
+    pid = fork();
+    require(pid >= 0, "fork");
+    transport = open_of_two(pid == 0);
+    require(!connect_two(transport, INT64_C(20000000000)), "connect");
+    if (pid == 0) {
+        require(ops->arm(transport) == 1, "arm");
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+    require(!ops->post(transport, &pointer, 1), "post");
+    ops->cancel(transport, &pointer, 1);
+    require(xfer.state == RI_XFER_IDLE, "cancel");
+    ops->close(transport);
+    board->opened = 0;
+}
+
+static void wake_the_dead_body(void)
+{
+    wake_the_dead(0);
+    wake_the_dead(1);
+}
+
+static void outlives_who_dies_asleep(void **state)
+{
+    (void)state;
+    alone(wake_the_dead_body);
+}
+
 /* Copies without end what rank 0 sends, until it is stopped. */
 static void copier_body(void)
 {
@@ -209,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_BOARD(finds_ranks_in_other_pid_namespaces),
         ON_BOARD(names_a_rank_that_has_ended),
+        ON_BOARD(outlives_who_dies_asleep),
         ON_BOARD(outlives_who_is_cut_off_while_copying),
     };
 
