@@ -4,8 +4,12 @@
 
 #include "bench.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +45,21 @@ static inline void alone(void (*body)(void))
     if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
         skip();
     assert_int_equal(status, 0);
+}
+
+/* From now on that system call answers EPERM. */
+static inline void refuse_call(long number)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        _exit(SKIPPED);
 }
 
 /* Rank of `ranks` on one host. */

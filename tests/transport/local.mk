@@ -32,6 +32,11 @@ tests_transport_shm_ends_SOURCES = tests/transport/shm_ends.c tests/transport/al
 tests_transport_shm_ends_CFLAGS = $(test_cflags)
 tests_transport_shm_ends_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/transport/shm_races
+tests_transport_shm_races_SOURCES = tests/transport/shm_races.c tests/transport/alone.h $(transport_bench)
+tests_transport_shm_races_CFLAGS = $(test_cflags)
+tests_transport_shm_races_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/transport/threads
 tests_transport_threads_SOURCES = tests/transport/threads.c $(transport_bench)
 tests_transport_threads_CFLAGS = $(test_cflags)
