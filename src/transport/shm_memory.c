@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/analyzer.h"
 #include "base/status.h"
 #include "transport/shm_private.h"
 
@@ -33,11 +34,10 @@ static size_t front_bytes(const struct ri_shm *self)
     return page_up(sizeof(struct ri_shm_front) + (size_t)self->locals * sizeof(struct ri_shm_pair));
 }
 
-static uint64_t limit_of(int resource)
+/* What getrlimit has told. */
+static uint64_t limit_of(int failed, const struct rlimit *limit)
 {
-    struct rlimit limit;
-
-    return getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+    return failed || limit->rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit->rlim_cur;
 }
 
 /* Is there address space for so much? */
@@ -56,7 +56,9 @@ static int fits(uint64_t bytes)
  * things. */
 static int choose_bytes(const struct ri_shm *self, uint64_t *bytes)
 {
-    uint64_t locals = (uint64_t)self->locals, space = limit_of(RLIMIT_AS);
+    struct rlimit limit = { 0, 0 };
+    uint64_t locals = (uint64_t)self->locals, space = limit_of(getrlimit(RLIMIT_AS, &limit), &limit);
+    uint64_t file = limit_of(getrlimit(RLIMIT_FSIZE, &limit), &limit);
     uint64_t most = page_up((uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
 
     if (locals > 4)
@@ -73,8 +75,8 @@ static int choose_bytes(const struct ri_shm *self, uint64_t *bytes)
         return ri_error(RONDO_ERR_MEMORY, "transport shm maps %d ranks of a host, at least %llu MB each, "
                         "and finds no address space for them: raise ulimit -v", self->locals,
                         (unsigned long long)(least_bytes >> 20));
-    if (most > limit_of(RLIMIT_FSIZE))
-        most = limit_of(RLIMIT_FSIZE);
+    if (most > file)
+        most = file;
     if (most < least_bytes)
         return ri_error(RONDO_ERR_MEMORY, "transport shm needs files of %llu MB, and ulimit -f allows %llu "
                         "MB", (unsigned long long)(least_bytes >> 20), (unsigned long long)(most >> 20));
@@ -222,6 +224,8 @@ static void block_join(struct ri_shm_block *block)
     free(next);
 }
 
+/* It takes a block that the list holds for a lost one. */
+RI_ANALYZER_IGNORE("-Wanalyzer-malloc-leak")
 struct ri_shm_block *ri_shm_block_new(struct ri_shm *self, size_t bytes)
 {
     struct ri_shm_block *block = self->blocks;
@@ -236,13 +240,18 @@ struct ri_shm_block *ri_shm_block_new(struct ri_shm *self, size_t bytes)
                  "share", bytes, self->peers[self->me].bytes);
         return NULL;
     }
-    if (commit(self, block->offset, pages_bytes) || block_split(block, pages_bytes))
+    if (block_split(block, pages_bytes))
         return NULL;
+    if (commit(self, block->offset, pages_bytes)) {
+        block_join(block);
+        return NULL;
+    }
     block->used = 1;
     /* So that no step meets the first touch of a page; where that cannot be asked for, it will. */
     madvise(self->peers[self->me].base + block->offset, block->bytes, MADV_POPULATE_WRITE);
     return block;
 }
+RI_ANALYZER_RESUME
 
 void ri_shm_block_free(struct ri_shm *self, struct ri_shm_block *block)
 {
