@@ -45,10 +45,12 @@ typedef struct rondo_plan_options {
     int pieces;                   /* two-level: pieces of a block that enter a host on ranks of their own;
                                    * 0: the plan chooses; up to 64 */
     int landing_slots;            /* buffers for blocks that arrive; 0: the plan chooses; up to 1024 */
+    int64_t chunk_bytes;          /* blocks are sent in chunks of about so many bytes of all their tensors, and
+                                   * work starts on those that have come; 0: RONDO_CHUNK, or the plan chooses */
 } rondo_plan_options_t;
 
 #define RONDO_PLAN_OPTIONS_INIT                                                                    \
-    { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0 }
+    { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 0 }
 
 /* The caller's tensors of one rank, packed; n = rondo_layout_tokens(layout, rank).  They stay the
  * caller's, and must stay where they are and unwritten (outputs: untouched) until the request is done,

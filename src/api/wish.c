@@ -186,6 +186,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
         { "max_in_flight", wish->max_in_flight }, { "landing_slots", wish->landing_slots },
         { "pieces", wish->pieces },
         { .name = "host_transfers", .text = wish->host_transfers ? wish->host_transfers : "auto" },
+        { "chunk_bytes (or RONDO_CHUNK)", wish->choice.chunk_bytes },
         { .name = "binding", .value = wish->choice.binds, .names = bindings, .name_count = 2 },
         { "RONDO_COST_FLOPS", cost->cost_flops },
         { "RONDO_COST_LOCAL_BANDWIDTH", cost->cost_local_bandwidth },

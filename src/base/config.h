@@ -18,6 +18,7 @@ struct ri_config {
     int64_t spin;               /* RONDO_SPIN: idle progress calls before the first yield */
     int64_t yield;              /* RONDO_YIELD: idle yields before sleeping on descriptors; -1: never sleep */
     int64_t verify;             /* RONDO_VERIFY: 1: first calls of plans are computed twice and compared */
+    int64_t chunk_bytes;        /* RONDO_CHUNK: of plans that do not say; 0: they choose; equal on all ranks */
     /* What plans reckon with when they choose a scheme; equal on all ranks. */
     int64_t cost_flops;            /* RONDO_COST_FLOPS: operations per second of one rank */
     int64_t cost_local_bandwidth;  /* RONDO_COST_LOCAL_BANDWIDTH: bytes/s between ranks of a host */

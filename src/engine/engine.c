@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs any program: counters of unmet dependencies, messages posted turn by turn (transfers.c), work
- * in program order (work.c).  Messages move between two pieces of work, so that a long kernel does not starve them. */
+ * in program order (work.c).  Messages move between two pieces of work, so that a long kernel does not
+ * starve them. */
 #include "engine/private.h"
 
 #include <stdio.h>

@@ -15,7 +15,7 @@ struct ri_engine {
     uint32_t *users;                  /* [dep_count] */
     uint32_t *user_dep;               /* [dep_count] by user: the same edge in schedule->deps */
     uint32_t *unmet;                  /* [step_count] steps that must be DONE before it begins */
-    uint32_t *begun, *ended;          /* [step_count] units: chunks posted; pieces run, chunks that have moved */
+    uint32_t *begun, *ended;          /* [step_count] chunks posted; pieces run, or chunks that have moved */
     uint8_t *state;                   /* [step_count] enum ri_step_state */
     int64_t *began_ns;                /* [step_count] when its messages were posted, for the trace */
     uint32_t *transfers;              /* [transfer_count] SEND and RECV steps by turn, then by program order */

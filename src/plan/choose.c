@@ -61,6 +61,9 @@ static int check_options(const rondo_plan_options_t *options)
         err = check_binding(options);
     if (!err)
         err = check_count("pieces", options->pieces, 64);
+    if (!err && options->chunk_bytes < 0)
+        err = ri_error(RONDO_ERR_ARGUMENT, "chunk_bytes is %lld; use 0 (the plan chooses) or more",
+                       (long long)options->chunk_bytes);
     return err ? err : check_count("landing_slots", options->landing_slots, 1024);
 }
 
@@ -181,6 +184,7 @@ int ri_plan_choose(const struct ri_choice_query *query, struct ri_choice *choice
         if (kind == RI_FORWARD || !none)
             err = choose_pass(query, (enum ri_pass_kind)kind, bind, &choice->pass[kind]);
     choice->binds = bind;
+    choice->chunk_bytes = options->chunk_bytes ? options->chunk_bytes : query->config->chunk_bytes;
     return err;
 }
 

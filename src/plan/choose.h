@@ -23,6 +23,7 @@ struct ri_scheme {
 struct ri_choice {
     struct ri_scheme pass[RI_PASSES];
     int binds; /* blocks of ranks of this host are read in place */
+    int64_t chunk_bytes; /* of a chunk of a block that is sent; 0: a plan chooses, between hosts only */
 };
 
 /* What the choice depends on: equal on all ranks, so all choose alike. */

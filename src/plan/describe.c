@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/plan.h"
+#include "plan/chunks.h"
 
-static size_t message_bytes(const struct ri_pass *pass, const struct ri_step *step,
-                            const struct ri_message *message)
+static size_t message_bytes(const struct ri_pass *pass, uint32_t index, const struct ri_message *message)
 {
-    struct ri_operand block = ri_operand_block(ri_step_moved(step), message->block);
-    struct ri_region region = ri_operand_region(pass->plan, pass->schedule, &block);
+    struct ri_region region = ri_message_region(pass, index, message);
     struct ri_rows rows = ri_region_rows(&pass->plan->desc, (enum ri_tensor)message->tensor, NULL,
                                          &region);
 
@@ -30,7 +28,7 @@ static void print_bytes(FILE *out, const struct ri_pass *pass)
         for (uint32_t m = pass->first_message[i]; m < pass->first_message[i + 1]; m++) {
             if (pass->messages[m].tensor == RI_STAMP)
                 continue;
-            *(step->bind ? &bound : &sent[step->lane]) += message_bytes(pass, step, &pass->messages[m]);
+            *(step->bind ? &bound : &sent[step->lane]) += message_bytes(pass, i, &pass->messages[m]);
         }
     }
     fprintf(out, "  sends %zu bytes on lane local, %zu on lane host; %zu bytes are read in place\n",
@@ -57,6 +55,20 @@ static void print_slots(FILE *out, const struct ri_pass *pass)
     fprintf(out, "%s\n", any ? "" : " none of our own");
 }
 
+/* "16 of K, 8 of dK"; nothing when all blocks are sent whole. */
+static void print_chunks(FILE *out, const struct ri_pass *pass)
+{
+    const char *before = "  chunks of a block: ";
+
+    for (int bundle = 0; bundle < RI_BUNDLES; bundle++)
+        if ((pass->chunked >> bundle & 1) && pass->chunks[bundle] > 1) {
+            fprintf(out, "%s%u of %s", before, pass->chunks[bundle], ri_bundle_names[bundle]);
+            before = ", ";
+        }
+    if (before[0] == ',')
+        fprintf(out, "\n");
+}
+
 static void print_pass(FILE *out, const struct ri_pass *pass)
 {
     const struct ri_schedule *s = pass->schedule;
@@ -72,6 +84,7 @@ static void print_pass(FILE *out, const struct ri_pass *pass)
         fprintf(out, "priced at %.3g ms by the settings RONDO_COST_*\n", scheme->seconds * 1e3);
     print_bytes(out, pass);
     print_slots(out, pass);
+    print_chunks(out, pass);
 }
 
 static const char *way_to(const struct ri_place *place, int peer)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "plan/plan.h"
+#include "plan/chunks.h"
 
 int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block)
 {
@@ -21,66 +21,104 @@ const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle
 struct listing {
     struct ri_pass *pass;
     uint32_t *counts; /* [2][ranks] numbers given out so far, from and to each rank: equal at both ends */
-    uint32_t next;
+    uint32_t next, next_chunk;
 };
 
-static void add_message(struct listing *l, uint32_t number, int block, int tensor, int send)
+static void add_message(struct listing *l, struct ri_message message)
 {
     if (l->pass->messages)
-        l->pass->messages[l->next] =
-            (struct ri_message){ number, (uint16_t)block, (uint8_t)tensor, (uint8_t)send };
+        l->pass->messages[l->next] = message;
     l->next++;
 }
 
-/* One message per block and tensor of the bundle, in bundle order; stamps before the first. */
+static void add_stamp(struct listing *l, uint32_t number, int send)
+{
+    add_message(l, (struct ri_message){ .number = number, .tensor = RI_STAMP, .send = (uint8_t)send });
+}
+
+static void end_chunk(struct listing *l)
+{
+    if (l->pass->chunk_end)
+        l->pass->chunk_end[l->next_chunk] = l->next;
+    l->next_chunk++;
+}
+
+static uint32_t chunk_count(const struct ri_pass *pass, const struct ri_step *step)
+{
+    const struct ri_operand *moved = ri_step_moved(step);
+    struct ri_region region;
+
+    if (!ri_chunks_allow(pass, step))
+        return 1;
+    region = ri_operand_region(pass->plan, pass->schedule, moved);
+    return ri_chunks_count(pass, pass->schedule->slots[moved->slot].bundle, &region);
+}
+
+/* One message per chunk, block and tensor of the bundle, in bundle order; before the first with a peer the
+ * stamp of who sends, and behind it the answer.  That may leave behind all that this rank sends, so that no
+ * chunk waits for it. */
 static void list_step_messages(struct listing *l, const struct ri_step *step)
 {
     const struct ri_operand *moved = ri_step_moved(step);
     enum ri_bundle bundle = l->pass->schedule->slots[moved->slot].bundle;
     int send = step->op == RI_SEND;
     uint32_t *count = &l->counts[send * l->pass->plan->place.ranks + step->peer];
+    uint32_t chunks = chunk_count(l->pass, step);
+    int first = *count == 0;
     const enum ri_tensor *t;
 
-    if (*count == 0) {
-        add_message(l, send ? RI_NUMBER_ANSWER : RI_NUMBER_STAMP, 0, RI_STAMP, 0);
-        add_message(l, send ? RI_NUMBER_STAMP : RI_NUMBER_ANSWER, 0, RI_STAMP, 1);
+    if (first) {
+        add_stamp(l, RI_NUMBER_STAMP, send);
         *count = RI_NUMBER_FIRST;
     }
-    for (int b = 0; b < moved->blocks; b++)
-        for (t = ri_pass_tensors(l->pass, bundle); *t != RI_TENSORS; t++)
-            add_message(l, (*count)++, b, *t, send);
+    for (uint32_t c = 0; c < chunks; c++) {
+        for (int b = 0; b < moved->blocks; b++)
+            for (t = ri_pass_tensors(l->pass, bundle); *t != RI_TENSORS; t++)
+                add_message(l, (struct ri_message){ .number = (*count)++, .chunk = c, .block = (uint16_t)b,
+                                                    .tensor = (uint8_t)*t, .send = (uint8_t)send });
+        if (chunks > 1)
+            end_chunk(l);
+    }
+    if (first)
+        add_stamp(l, RI_NUMBER_ANSWER, !send);
+    if (first || chunks == 1)
+        end_chunk(l);
 }
 
 static uint32_t walk_messages(struct ri_pass *pass, uint32_t *counts)
 {
-    struct listing l = { pass, counts, 0 };
+    struct listing l = { pass, counts, 0, 0 };
 
     memset(counts, 0, 2 * (size_t)pass->plan->place.ranks * sizeof(*counts));
     for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
         pass->first_message[i] = l.next;
+        pass->first_chunk[i] = l.next_chunk;
         if (ri_step_moves(&pass->schedule->steps[i]))
             list_step_messages(&l, &pass->schedule->steps[i]);
     }
     pass->first_message[pass->schedule->step_count] = l.next;
+    pass->first_chunk[pass->schedule->step_count] = l.next_chunk;
     return l.next;
 }
 
 static int list_messages(struct ri_pass *pass)
 {
     uint32_t *counts = calloc(2 * (size_t)pass->plan->place.ranks, sizeof(*counts));
-    uint32_t count;
+    uint32_t steps = pass->schedule->step_count, count;
 
-    pass->first_message = calloc((size_t)pass->schedule->step_count + 1, sizeof(uint32_t));
-    if (!counts || !pass->first_message)
+    pass->first_message = calloc((size_t)steps + 1, sizeof(uint32_t));
+    pass->first_chunk = calloc((size_t)steps + 1, sizeof(uint32_t));
+    if (!counts || !pass->first_message || !pass->first_chunk)
         goto no_memory;
     count = walk_messages(pass, counts);
     if (count > RI_TAG_MESSAGES) {
         free(counts);
-        return ri_error(RONDO_ERR_UNSUPPORTED, "schedule %s has %u messages on one rank; %d can be numbered",
-                        pass->schedule->name, count, RI_TAG_MESSAGES);
+        return ri_error(RONDO_ERR_UNSUPPORTED, "schedule %s has %u messages on one rank; %d can be numbered; "
+                        "use a larger chunk_bytes", pass->schedule->name, count, RI_TAG_MESSAGES);
     }
     pass->messages = calloc((size_t)count + 1, sizeof(*pass->messages));
-    if (!pass->messages)
+    pass->chunk_end = calloc((size_t)pass->first_chunk[steps] + 1, sizeof(uint32_t));
+    if (!pass->messages || !pass->chunk_end)
         goto no_memory;
     walk_messages(pass, counts);
     free(counts);
@@ -121,8 +159,9 @@ int ri_pass_init(struct ri_pass *pass, const struct ri_plan *plan, enum ri_pass_
     if (err)
         return err;
     pass->slots_bytes = ri_run_place(pass, NULL, NULL);
-    err = ri_pieces_init(pass);
-    return err ? err : list_messages(pass);
+    ri_chunks_choose(pass);
+    err = list_messages(pass);
+    return err ? err : ri_pieces_init(pass);
 }
 
 void ri_pass_release(struct ri_pass *pass)
@@ -135,4 +174,9 @@ void ri_pass_release(struct ri_pass *pass)
     free(pass->pieces);
     free(pass->messages);
     free(pass->first_message);
+    free(pass->first_chunk);
+    free(pass->chunk_end);
+    free(pass->need);
+    free(pass->needs);
+    free(pass->first_need);
 }

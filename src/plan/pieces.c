@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tiles of COMPUTE steps, cut into pieces of about a millisecond. */
+/* The tiles of COMPUTE steps, cut into pieces of about a millisecond, and at the borders of chunks. */
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "plan/plan.h"
+#include "plan/chunks.h"
 
 /* A piece of work is at most about this many multiply-adds, so that messages are looked after every
  * millisecond or so. */
@@ -30,6 +30,7 @@ struct cut {
     uint32_t tile_count, piece_count;
     uint16_t q_block, k_block; /* the pair of an operand's blocks whose tiles are being cut */
     int64_t room;              /* multiply-adds that the last piece has left */
+    struct ri_chunk_cut chunks; /* of the step */
 };
 
 static int add_tile(struct cut *cut, const rondo_tile_t *tile)
@@ -93,20 +94,46 @@ static int cut_tile(struct cut *cut, const rondo_tile_t *tile)
     return err;
 }
 
+/* What both operands name of a pair of blocks, and a chunk of it. */
+struct pair {
+    struct ri_region all[2], chunk[2]; /* of the query, of the key */
+};
+
+/* The chunk's part of the tiles; no piece has tiles of two chunks. */
+static int cut_chunk(struct cut *cut, const struct pair *pair, const rondo_tile_t *tiles, int count)
+{
+    rondo_tile_t part;
+    int err = 0;
+
+    cut->room = 0;
+    for (int i = 0; !err && i < count; i++) {
+        if (!clip(&tiles[i], &pair->chunk[0], &pair->chunk[1], &part))
+            continue;
+        part.q_first += pair->chunk[0].first - pair->all[0].first;
+        part.k_first += pair->chunk[1].first - pair->all[1].first;
+        err = cut_tile(cut, &part);
+    }
+    return err;
+}
+
 static int cut_block_pair(struct cut *cut, const struct ri_operand *query, const struct ri_operand *key)
 {
     const struct ri_plan *plan = cut->pass->plan;
     const struct ri_schedule *s = cut->pass->schedule;
-    struct ri_region q = ri_operand_region(plan, s, query), k = ri_operand_region(plan, s, key);
-    rondo_tile_t tiles[RI_LAYOUT_TILES_MAX], part;
+    struct pair pair = { { ri_operand_region(plan, s, query), ri_operand_region(plan, s, key) }, { { 0 } } };
+    struct ri_region *cut_one = &pair.all[cut->chunks.side];
+    uint32_t chunks = cut->chunks.bundle < 0 ? 1 : ri_chunks_count(cut->pass, cut->chunks.bundle, cut_one);
+    rondo_tile_t tiles[RI_LAYOUT_TILES_MAX];
     int count = ri_layout_tiles(&plan->layout, plan->desc.mask, s->owner[query->block],
                                 s->owner[key->block], tiles, RI_LAYOUT_TILES_MAX);
     int err = 0;
 
-    cut->room = 0;
-    for (int i = 0; !err && i < count; i++)
-        if (clip(&tiles[i], &q, &k, &part))
-            err = cut_tile(cut, &part);
+    for (uint32_t c = 0; !err && c < chunks; c++) {
+        pair.chunk[0] = pair.all[0];
+        pair.chunk[1] = pair.all[1];
+        pair.chunk[cut->chunks.side] = ri_chunks_cut(chunks, cut_one, c);
+        err = cut_chunk(cut, &pair, tiles, count);
+    }
     return err;
 }
 
@@ -114,6 +141,7 @@ static int cut_step(struct cut *cut, const struct ri_step *step)
 {
     int err = 0;
 
+    cut->chunks = ri_chunks_of_compute(cut->pass, step);
     for (int q = 0; !err && q < step->from[0].blocks; q++) {
         for (int k = 0; !err && k < step->from[1].blocks; k++) {
             struct ri_operand query = ri_operand_block(&step->from[0], q);
@@ -127,11 +155,20 @@ static int cut_step(struct cut *cut, const struct ri_step *step)
     return err;
 }
 
+/* Pieces of a step that computes nothing. */
+static uint32_t count_pieces(const struct ri_pass *pass, const struct ri_step *step)
+{
+    if (step->op == RI_MERGE)
+        return ri_chunks_of_merge(pass, step);
+    return !ri_step_moves(step); /* COPY, and a COMPUTE that only empties its target */
+}
+
 int ri_pieces_list(struct ri_pass *pass)
 {
     const struct ri_schedule *s = pass->schedule;
     struct cut cut = { .pass = pass };
 
+    ri_chunks_choose(pass);
     for (uint32_t i = 0; i < s->step_count; i++) {
         const struct ri_step *step = &s->steps[i];
         int err = 0;
@@ -142,10 +179,11 @@ int ri_pieces_list(struct ri_pass *pass)
         if (err)
             return err;
         pass->pieces[i] = cut.piece_count - pass->first_piece[i];
-        if (pass->pieces[i] == 0) /* COPY, MERGE, and a COMPUTE that only empties its target */
-            pass->pieces[i] = !ri_step_moves(step);
+        if (pass->pieces[i] == 0)
+            pass->pieces[i] = count_pieces(pass, step);
     }
     pass->first_piece[s->step_count] = cut.piece_count;
+    ri_needs_list(pass);
     return 0;
 }
 
@@ -157,21 +195,35 @@ int ri_pieces_list(struct ri_pass *pass)
  * layouts and parts.  A tile lies in one run of either side, so a key run meets query runs of together at
  * most Q tokens; rows_per_piece falls with the keys, so none of its tiles is cut in smaller pieces than
  * R_K = rows_per_piece(K); and R numbers of sum Q, each divided by R_K and rounded up, make at most
- * Q / R_K, rounded up, and R - 1 more.  There are R key runs. */
+ * Q / R_K, rounded up, and R - 1 more.  There are R key runs.
+ *
+ * In chunks of the key, at most C of them, and of L keys each: chunks and key runs have at most C + R - 1
+ * parts in common, which stand for the R key runs, and L for K.  In chunks of the query there are C + R - 1
+ * numbers of sum Q. */
 static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *step)
 {
     const struct ri_plan *plan = pass->plan;
+    struct ri_chunk_cut chunks = ri_chunks_of_compute(pass, step);
     int64_t part = ri_part_tokens(plan->max_tokens, pass->schedule->token_parts);
-    int64_t runs = ri_layout_most_runs(&plan->layout), rows, tokens[2];
+    int64_t most = ri_layout_most_runs(&plan->layout), runs[2] = { most, most }, rows, tokens[2];
 
     for (int i = 0; i < 2; i++) {
         tokens[i] = step->from[i].parts * part;
         if (tokens[i] > plan->max_tokens)
             tokens[i] = plan->max_tokens;
     }
+    if (chunks.bundle >= 0)
+        runs[chunks.side] += pass->most_chunks[chunks.bundle] - 1;
+    if (chunks.bundle >= 0 && chunks.side == 1)
+        tokens[1] = ri_chunks_longest(pass, chunks.bundle, tokens[1]);
     rows = rows_per_piece(plan, tokens[1]);
     return (uint64_t)step->from[0].blocks * step->from[1].blocks *
-           (uint64_t)(runs * ((tokens[0] + rows - 1) / rows + runs - 1));
+           (uint64_t)(runs[1] * ((tokens[0] + rows - 1) / rows + runs[0] - 1));
+}
+
+static uint32_t most_pieces(const struct ri_pass *pass, const struct ri_step *step)
+{
+    return (uint32_t)most_tiles(pass, step);
 }
 
 int ri_pieces_init(struct ri_pass *pass)
@@ -179,6 +231,7 @@ int ri_pieces_init(struct ri_pass *pass)
     const struct ri_schedule *s = pass->schedule;
     size_t steps = (size_t)s->step_count + 1;
     uint64_t room = 0;
+    int err;
 
     for (uint32_t i = 0; i < s->step_count; i++)
         if (s->steps[i].op == RI_COMPUTE)
@@ -193,5 +246,6 @@ int ri_pieces_init(struct ri_pass *pass)
     pass->work = calloc(room + 1, sizeof(*pass->work)); /* no piece is without a tile */
     if (!pass->first_piece || !pass->pieces || !pass->tiles || !pass->work)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for %llu tiles", (unsigned long long)room);
-    return ri_pieces_list(pass);
+    err = ri_needs_init(pass, most_pieces);
+    return err ? err : ri_pieces_list(pass);
 }

@@ -62,11 +62,12 @@ struct ri_piece {
 /* What a message is beside a tensor: a stamp. */
 enum { RI_STAMP = RI_TENSORS };
 
-/* One message of a transfer step: a tensor of a block that moves, or a stamp.  Before the first transfer
- * to a peer, and the first from it, both tell each other what they have bound, so that different lengths
- * are an error that says so, on either side. */
+/* One message of a transfer step: a tensor of a block that moves, or a chunk of it, or a stamp.  With the
+ * first transfer to a peer, and the first from it, both tell each other what they have bound, so that
+ * different lengths are an error that says so, on either side. */
 struct ri_message {
     uint32_t number; /* counted between two ranks in one direction: equal at both ends */
+    uint32_t chunk;  /* which of the block, see chunks.h */
     uint16_t block;  /* which of the operand's blocks */
     uint8_t tensor;  /* enum ri_tensor, or RI_STAMP */
     uint8_t send;
@@ -97,6 +98,16 @@ struct ri_pass {
     uint32_t *pieces;             /* [step_count] */
     struct ri_message *messages;  /* of step s: messages[first_message[s]] .. */
     uint32_t *first_message;      /* [step_count + 1] */
+    /* Chunks and what needs them, as the engine takes them; chunks of the longest layout, of which the last
+     * are empty when less is bound. */
+    uint32_t chunks[RI_BUNDLES], most_chunks[RI_BUNDLES]; /* of the largest block, now and at most */
+    uint32_t chunked;             /* bit b: some transfer of bundle b may be in chunks */
+    uint32_t *first_chunk;        /* [step_count + 1] */
+    uint32_t *chunk_end;
+    const uint32_t **need;        /* [dep_count] NULL: not refined; else in needs */
+    uint32_t *needs;
+    size_t *first_need;           /* [dep_count] */
+    size_t need_room;
 };
 
 /* ---- a run of a pass: one start, from its first message to its last step (run.c) ---- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "plan/plan.h"
+#include "plan/chunks.h"
 
 /* ---- memory of our own slots ---- */
 
@@ -71,11 +71,11 @@ static void place_message(struct ri_xfer *xfer, const struct ri_rows *rows)
 }
 
 /* Where message m of a step lies. */
-static struct ri_rows message_rows(struct ri_run *run, const struct ri_step *step,
-                                   const struct ri_message *message)
+static struct ri_rows message_rows(struct ri_run *run, uint32_t index, const struct ri_message *message)
 {
+    const struct ri_step *step = &run->pass->schedule->steps[index];
     const struct ri_plan *plan = run->pass->plan;
-    struct ri_operand block = ri_operand_block(ri_step_moved(step), message->block);
+    int32_t slot = ri_step_moved(step)->slot + message->block;
     struct ri_region region;
     void *memory = &run->stamp;
 
@@ -84,14 +84,14 @@ static struct ri_rows message_rows(struct ri_run *run, const struct ri_step *ste
             memory = &run->stamps[(message->number == RI_NUMBER_ANSWER) * plan->place.ranks + step->peer];
         return (struct ri_rows){ memory, 1, sizeof(struct ri_stamp), sizeof(struct ri_stamp) };
     }
-    region = ri_operand_region(plan, run->pass->schedule, &block);
+    region = ri_message_region(run->pass, index, message);
     return ri_region_rows(&plan->desc, (enum ri_tensor)message->tensor,
-                          run->slots[block.slot][message->tensor], &region);
+                          run->slots[slot][message->tensor], &region);
 }
 
 void ri_run_place_message(struct ri_run *run, uint32_t step, uint32_t m)
 {
-    struct ri_rows rows = message_rows(run, &run->pass->schedule->steps[step], &run->pass->messages[m]);
+    struct ri_rows rows = message_rows(run, step, &run->pass->messages[m]);
 
     place_message(&run->xfers[m], &rows);
 }
@@ -128,7 +128,8 @@ int ri_run_init(struct ri_run *run, const struct ri_pass *pass)
     fill_xfers(run);
     run->program = (struct ri_program){
         .schedule = s, .transport = pass->plan->place.transport, .xfers = run->xfers,
-        .first_xfer = pass->first_message, .pieces = pass->pieces, .run = ri_run_work,
+        .first_xfer = pass->first_message, .first_chunk = pass->first_chunk, .chunk_end = pass->chunk_end,
+        .need = pass->need, .pieces = pass->pieces, .run = ri_run_work,
         .prepare = ri_run_prepare, .arrived = ri_run_arrived, .owner = run,
         .untold_kinds = 1u << RI_STAMP,
     };

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "device/device.h"
 #include "kernels/table.h"
-#include "plan/plan.h"
+#include "plan/chunks.h"
 
 /* A tensor of an operand of one block, from its first token on. */
 static rondo_tensor_t view(const struct ri_run *run, const struct ri_operand *operand,
@@ -20,13 +20,25 @@ static rondo_tensor_t view(const struct ri_run *run, const struct ri_operand *op
     return ri_region_view(&plan->desc, tensor, run->slots[operand->slot][tensor], &region);
 }
 
-static struct ri_rows rows_of(const struct ri_run *run, const struct ri_operand *operand,
-                              enum ri_tensor tensor)
-{
-    const struct ri_plan *plan = run->pass->plan;
-    struct ri_region region = ri_operand_region(plan, run->pass->schedule, operand);
+/* One chunk of as many of an operand. */
+struct chunk {
+    uint32_t count, number;
+};
 
-    return ri_region_rows(&plan->desc, tensor, run->slots[operand->slot][tensor], &region);
+static struct ri_region region_of(const struct ri_run *run, const struct ri_operand *operand,
+                                  const struct chunk *chunk)
+{
+    struct ri_region region = ri_operand_region(run->pass->plan, run->pass->schedule, operand);
+
+    return ri_chunks_cut(chunk->count, &region, chunk->number);
+}
+
+static struct ri_rows rows_of(const struct ri_run *run, const struct ri_operand *operand,
+                              enum ri_tensor tensor, const struct chunk *chunk)
+{
+    struct ri_region region = region_of(run, operand, chunk);
+
+    return ri_region_rows(&run->pass->plan->desc, tensor, run->slots[operand->slot][tensor], &region);
 }
 
 static const enum ri_tensor *tensors_of(const struct ri_run *run, const struct ri_operand *operand)
@@ -37,10 +49,11 @@ static const enum ri_tensor *tensors_of(const struct ri_run *run, const struct r
 /* Makes an accumulated operand empty: (0, -inf), or 0. */
 static void empty_block(const struct ri_run *run, const struct ri_operand *operand)
 {
+    const struct chunk all = { 1, 0 };
     const enum ri_tensor *t;
 
     for (t = tensors_of(run, operand); *t != RI_TENSORS; t++) {
-        struct ri_rows rows = rows_of(run, operand, *t);
+        struct ri_rows rows = rows_of(run, operand, *t, &all);
         float value = *t == RI_T_LSE ? -INFINITY : 0;
 
         for (size_t row = 0; row < rows.rows; row++) {
@@ -175,12 +188,13 @@ static int compute(struct ri_run *run, uint32_t index, uint32_t piece)
 }
 
 /* COPY, and MERGE into an empty target, are copies. */
-static void copy(struct ri_run *run, const struct ri_operand *from, const struct ri_operand *to)
+static void copy(struct ri_run *run, const struct ri_operand *from, const struct ri_operand *to,
+                 const struct chunk *chunk)
 {
     const enum ri_tensor *t;
 
     for (t = tensors_of(run, from); *t != RI_TENSORS; t++) {
-        struct ri_rows source = rows_of(run, from, *t), target = rows_of(run, to, *t);
+        struct ri_rows source = rows_of(run, from, *t, chunk), target = rows_of(run, to, *t, chunk);
 
         for (size_t row = 0; row < source.rows; row++)
             ri_device_host.copy(target.base + row * target.row_stride,
@@ -188,12 +202,13 @@ static void copy(struct ri_run *run, const struct ri_operand *from, const struct
     }
 }
 
-static void merge_sum(struct ri_run *run, const struct ri_operand *from, const struct ri_operand *to)
+static void merge_sum(struct ri_run *run, const struct ri_operand *from, const struct ri_operand *to,
+                      const struct chunk *chunk)
 {
     const enum ri_tensor *t;
 
     for (t = tensors_of(run, from); *t != RI_TENSORS; t++) {
-        struct ri_rows source = rows_of(run, from, *t), target = rows_of(run, to, *t);
+        struct ri_rows source = rows_of(run, from, *t, chunk), target = rows_of(run, to, *t, chunk);
 
         for (size_t row = 0; row < source.rows; row++)
             ri_merge_sum_f32((float *)(void *)(target.base + row * target.row_stride),
@@ -203,33 +218,38 @@ static void merge_sum(struct ri_run *run, const struct ri_operand *from, const s
 }
 
 static void merge_block(struct ri_run *run, enum ri_merge how, const struct ri_operand *from,
-                        const struct ri_operand *to)
+                        const struct ri_operand *to, const struct chunk *chunk)
 {
     if (how == RI_MERGE_LSE) {
+        struct ri_region all = ri_operand_region(run->pass->plan, run->pass->schedule, from);
+        struct ri_region part = region_of(run, from, chunk);
         struct output target = { view(run, to, RI_T_O), view(run, to, RI_T_LSE) };
         struct output source = { view(run, from, RI_T_O), view(run, from, RI_T_LSE) };
 
-        merge_lse(run->pass->plan, &target, &source, 0, tokens_of(run, from));
+        merge_lse(run->pass->plan, &target, &source, part.first - all.first, part.count);
         return;
     }
-    merge_sum(run, from, to);
+    merge_sum(run, from, to, chunk);
 }
 
 int ri_run_work(void *owner, uint32_t index, uint32_t piece)
 {
     struct ri_run *run = owner;
     const struct ri_step *step = &run->pass->schedule->steps[index];
+    struct chunk chunk = { 1, piece };
 
     if (step->op == RI_COMPUTE)
         return compute(run, index, piece);
+    if (step->op == RI_MERGE)
+        chunk.count = ri_chunks_of_merge(run->pass, step);
     for (int b = 0; b < step->from[0].blocks; b++) {
         struct ri_operand from = ri_operand_block(&step->from[0], b);
         struct ri_operand to = ri_operand_block(&step->to[0], b);
 
         if (step->op == RI_MERGE && !(step->stores & 1))
-            merge_block(run, (enum ri_merge)step->merge, &from, &to);
+            merge_block(run, (enum ri_merge)step->merge, &from, &to, &chunk);
         else
-            copy(run, &from, &to);
+            copy(run, &from, &to, &chunk);
     }
     return 0;
 }

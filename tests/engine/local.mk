@@ -32,7 +32,12 @@ tests_engine_modelled_SOURCES += tests/schedule/price_rows.c tests/schedule/pric
 	tests/schedule/machine.h
 tests_engine_modelled_LDADD = librondo_core.la -lm
 
-# The engine beside the simulator, on a quiet machine: minutes.
-check-modelled: tests/engine/modelled
+check_PROGRAMS += tests/engine/ratios
+tests_engine_ratios_SOURCES = tests/engine/ratios.c tests/ranks.c tests/ranks.h
+tests_engine_ratios_LDADD = librondo_core.la
+
+# The engine beside the simulator, and chunks beside whole blocks, on a quiet machine: minutes.
+check-modelled: tests/engine/modelled tests/engine/ratios
 	tests/engine/modelled$(EXEEXT) --table
+	tests/engine/ratios$(EXEEXT) --table
 .PHONY: check-modelled

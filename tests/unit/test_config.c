@@ -238,7 +238,7 @@ static void visits_every_variable_in_order_with_help(void **state)
     struct visited visited = {0, ""};
 
     ri_config_visit(check_row, &visited);
-    assert_int_equal(visited.count, 33);
+    assert_int_equal(visited.count, 34);
 }
 
 int main(void)

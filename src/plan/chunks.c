@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How blocks are cut to chunks, alike on all ranks: by what all have in common. */
+#include "plan/chunks.h"
+
+#include "base/status.h"
+
+/* Without a wish: as many as let work start soon, of a size that pays a message. */
+#define CHUNKS_OF_BLOCK 16
+#define CHUNK_MIN_BYTES ((int64_t)128 << 10)
+#define CHUNK_MAX_BYTES ((int64_t)1 << 20)
+/* Then no block has more than these, and fewer where ranks are so many that messages run out of numbers. */
+#define CHUNKS_MAX 256
+#define CHUNKS_MAX_OF_ALL (RI_TAG_MESSAGES / 8)
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of a token of all tensors of a bundle. */
+static int64_t token_bytes(const struct ri_pass *pass, int bundle)
+{
+    const enum ri_tensor *t = ri_pass_tensors(pass, (enum ri_bundle)bundle);
+    int64_t bytes = 0;
+
+    for (; *t != RI_TENSORS; t++)
+        bytes += (int64_t)ri_tensor_bytes(&pass->plan->desc, *t, 1);
+    return bytes;
+}
+
+/* Never more for a shorter block. */
+static uint32_t chunks_of_block(const struct ri_plan *plan, int64_t tokens, int64_t bytes)
+{
+    int64_t wish = plan->choice.chunk_bytes, block = tokens * bytes;
+    int64_t most = wish ? tokens : min64(CHUNKS_MAX, CHUNKS_MAX_OF_ALL / plan->place.ranks);
+    int64_t chunks = wish ? block / wish
+                          : max64(min64(CHUNKS_OF_BLOCK, block / CHUNK_MIN_BYTES), block / CHUNK_MAX_BYTES);
+
+    return (uint32_t)max64(1, min64(chunks, min64(most, tokens)));
+}
+
+void ri_chunks_choose(struct ri_pass *pass)
+{
+    const struct ri_plan *plan = pass->plan;
+    const struct ri_schedule *s = pass->schedule;
+
+    for (int bundle = 0; bundle < RI_BUNDLES; bundle++) {
+        pass->chunks[bundle] = chunks_of_block(plan, plan->largest, token_bytes(pass, bundle));
+        pass->most_chunks[bundle] = chunks_of_block(plan, plan->max_tokens, token_bytes(pass, bundle));
+    }
+    pass->chunked = 0;
+    for (uint32_t i = 0; i < s->step_count; i++)
+        if (ri_step_moves(&s->steps[i]) && ri_chunks_allow(pass, &s->steps[i]))
+            pass->chunked |= 1u << s->slots[ri_step_moved(&s->steps[i])->slot].bundle;
+}
+
+int ri_chunks_allow(const struct ri_pass *pass, const struct ri_step *step)
+{
+    return !step->bind && ri_step_moved(step)->blocks == 1 &&
+           (step->lane == RI_LANE_HOST || pass->plan->choice.chunk_bytes > 0);
+}
+
+/* ---- of a region ---- */
+
+uint32_t ri_chunks_count(const struct ri_pass *pass, int bundle, const struct ri_region *region)
+{
+    return (uint32_t)max64(1, region->count * pass->chunks[bundle] / max64(1, pass->plan->largest));
+}
+
+/* A region of r of L tokens has the share r/L of n chunks, rounded down, so that a chunk has less than
+ * 2 L/n, and one for rounding up.  L/n is less than two wishes, or than two of the smallest; above that it
+ * grows with L, but for rounding n, 16 or more, down. */
+int64_t ri_chunks_longest(const struct ri_pass *pass, int bundle, int64_t tokens)
+{
+    const struct ri_plan *plan = pass->plan;
+    int64_t wish = plan->choice.chunk_bytes, bytes = max64(1, token_bytes(pass, bundle));
+    int64_t share = plan->max_tokens / pass->most_chunks[bundle] + 1;
+
+    return min64(tokens, 4 * max64(share, (wish ? wish : CHUNK_MIN_BYTES) / bytes + 1) + 1);
+}
+
+struct ri_region ri_chunks_cut(uint32_t count, const struct ri_region *region, uint32_t c)
+{
+    int64_t first = min64(c, count) * region->count / count;
+    int64_t end = min64((int64_t)c + 1, count) * region->count / count;
+
+    return (struct ri_region){ region->first + first, end - first, region->at + first, region->row };
+}
+
+/* The last that starts at or before it. */
+uint32_t ri_chunks_find(uint32_t count, const struct ri_region *region, int64_t token)
+{
+    return (uint32_t)(((token + 1) * count + region->count - 1) / region->count - 1);
+}
+
+/* ---- of steps ---- */
+
+static int bundle_of(const struct ri_pass *pass, const struct ri_operand *operand)
+{
+    return pass->schedule->slots[operand->slot].bundle;
+}
+
+/* Does the operand come, or is it a sum that leaves, in chunks? */
+static int is_chunked(const struct ri_pass *pass, const struct ri_operand *operand)
+{
+    return operand->slot >= 0 && operand->blocks == 1 &&
+           ri_slot_is_ours(&pass->schedule->slots[operand->slot]) && !pass->in_place[operand->slot] &&
+           (pass->chunked >> bundle_of(pass, operand) & 1);
+}
+
+struct ri_chunk_cut ri_chunks_of_compute(const struct ri_pass *pass, const struct ri_step *step)
+{
+    if (step->from[0].blocks != 1 || step->from[1].blocks != 1)
+        return (struct ri_chunk_cut){ 0, -1 };
+    for (int i = 0; i < 4; i++) { /* what comes first, the key's side first */
+        int side = !(i & 1);
+        const struct ri_operand *operand = i < 2 ? &step->from[side] : &step->to[side];
+
+        if (is_chunked(pass, operand))
+            return (struct ri_chunk_cut){ side, bundle_of(pass, operand) };
+    }
+    return (struct ri_chunk_cut){ 0, -1 };
+}
+
+uint32_t ri_chunks_of_merge(const struct ri_pass *pass, const struct ri_step *step)
+{
+    const struct ri_operand *from = &step->from[0];
+    struct ri_region region;
+
+    if (from->blocks != 1 || !(pass->chunked >> bundle_of(pass, from) & 1))
+        return 1;
+    region = ri_operand_region(pass->plan, pass->schedule, from);
+    return ri_chunks_count(pass, bundle_of(pass, from), &region);
+}
+
+/* Messages are as many as the longest layout needs; the answer to a stamp is a chunk of its own. */
+uint32_t ri_chunks_of_transfer(const struct ri_pass *pass, uint32_t index)
+{
+    const struct ri_step *step = &pass->schedule->steps[index];
+    const struct ri_operand *moved = ri_step_moved(step);
+    uint32_t most = pass->first_chunk[index + 1] - pass->first_chunk[index];
+    struct ri_region region;
+
+    if (most > 1 && pass->messages[pass->first_message[index + 1] - 1].tensor == RI_STAMP)
+        most--;
+    if (!ri_chunks_allow(pass, step))
+        return 1;
+    region = ri_operand_region(pass->plan, pass->schedule, moved);
+    return (uint32_t)min64(ri_chunks_count(pass, bundle_of(pass, moved), &region), most);
+}
+
+struct ri_region ri_message_region(const struct ri_pass *pass, uint32_t index,
+                                   const struct ri_message *message)
+{
+    struct ri_operand block = ri_operand_block(ri_step_moved(&pass->schedule->steps[index]), message->block);
+    struct ri_region region = ri_operand_region(pass->plan, pass->schedule, &block);
+
+    return ri_chunks_cut(ri_chunks_of_transfer(pass, index), &region, message->chunk);
+}
