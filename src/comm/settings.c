@@ -76,7 +76,7 @@ int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
     int err;
 
     *config = *from;
-    config->transport = config->host_id = config->interface = config->trace = NULL;
+    config->transport = config->host_id = config->interface = config->trace = config->net_devices = NULL;
     err = set_text(&config->transport, from->transport);
     if (!err)
         err = set_text(&config->host_id, from->host_id);
@@ -84,5 +84,7 @@ int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
         err = set_text(&config->interface, from->interface);
     if (!err)
         err = set_text(&config->trace, from->trace);
+    if (!err)
+        err = set_text(&config->net_devices, from->net_devices);
     return err;
 }
