@@ -16,8 +16,8 @@ const char *const overlap_pass_names[PASSES] = {"forward", "kv-grad", "q-grad"};
 
 /* ---- made and released ---- */
 
-/* Plans send whole blocks as yet, so there is one kind, and nothing to choose. */
-const int overlap_kinds = OVERLAP_CHUNKS + 1;
+/* More than any block: nothing is cut. */
+#define WHOLE_BYTES ((int64_t)1 << 40)
 
 static rondo_status_t make_plan(struct overlap_run *run, enum overlap_kind kind)
 {
@@ -32,6 +32,7 @@ static rondo_status_t make_plan(struct overlap_run *run, enum overlap_kind kind)
     options.backward = run->own->pass ? overlap_pass_names[run->own->pass] : "none";
     options.kernel = &run->kernel;
     options.max_in_flight = IN_FLIGHT;
+    options.chunk_bytes = kind == OVERLAP_WHOLE ? WHOLE_BYTES : run->own->chunk_bytes;
     return rondo_attention_plan(run->bench->comm, run->layout, &desc, &options, &run->plan[kind]);
 }
 
@@ -96,7 +97,7 @@ rondo_status_t overlap_init(struct overlap_run *run, struct perf_bench *bench, s
     status = allocate(run);
     if (!status)
         status = rondo_layout_create(&deal, &run->layout);
-    for (int kind = 0; kind < overlap_kinds && !status; kind++)
+    for (int kind = 0; kind < OVERLAP_KINDS && !status; kind++)
         status = make_plan(run, kind);
     return status;
 }
@@ -231,7 +232,7 @@ rondo_status_t overlap_measure(struct overlap_run *run, double compute_us,
         status = perf_barrier(run->bench->comm);
     times->compute_us = load_work(&run->load, compute_us, PORTION_US);
     run->load.units_per_pair = compute_us / run->load.unit_us / pairs;
-    for (int kind = 0; kind < overlap_kinds && !status; kind++) {
+    for (int kind = 0; kind < OVERLAP_KINDS && !status; kind++) {
         status = time_steps(run, kind, &times->step_us[kind]);
         if (!status)
             status = time_call(run, kind, &times->call_us[kind], &times->worked_us[kind]);
@@ -304,11 +305,11 @@ rondo_status_t overlap_verify(struct overlap_run *run, int calls)
     rondo_status_t status = RONDO_OK;
 
     run->load.looks = 1;
-    for (int i = 0; i < calls * overlap_kinds && !status; i++) {
+    for (int i = 0; i < calls * OVERLAP_KINDS && !status; i++) {
         rondo_request_t request = NULL;
 
         fill(run, next_fill);
-        status = perf_wait(start(run, i % overlap_kinds, 0, &request), &request);
+        status = perf_wait(start(run, i % OVERLAP_KINDS, 0, &request), &request);
         if (!status)
             judge(run, next_fill);
         next_fill++;

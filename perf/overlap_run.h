@@ -13,8 +13,6 @@ enum overlap_pass { PASS_FORWARD, PASS_KV_GRAD, PASS_Q_GRAD, PASSES };
 /* A plan as it is, and one that computes only on whole blocks. */
 enum overlap_kind { OVERLAP_CHUNKS, OVERLAP_WHOLE, OVERLAP_KINDS };
 
-extern const int overlap_kinds; /* those that there are, from the first */
-
 enum { RATIOS_MAX = 16, IN_FLIGHT = 2, CALLS = 5 };
 
 struct overlap_options {

@@ -196,8 +196,6 @@ static rondo_status_t measure_ratio(struct overlap_run *run, double compute_us, 
     if (!status)
         take_medians(rows, count, rows + count * COLUMNS, row);
     free(rows);
-    if (overlap_kinds == OVERLAP_WHOLE)
-        row[COL_WHOLE_STEP_X] = row[COL_WHOLE] = row[COL_WHOLE_X] = NAN;
     if (!run->bench->options.peer)
         row[COL_PEER] = row[COL_PEER_X] = NAN;
     return status;
@@ -302,10 +300,6 @@ static int refuse_sizes(const struct perf_options *options)
 
     if (options->peer && own->pass != PASS_FORWARD) {
         fprintf(stderr, "rondo_overlap: --peer mpi goes with --pass forward alone\n");
-        return 1;
-    }
-    if (own->chunk_bytes && overlap_kinds == OVERLAP_WHOLE) {
-        fprintf(stderr, "rondo_overlap: --chunk: plans send whole blocks as yet\n");
         return 1;
     }
     if (!ring_shape_init(&shape, options->min_bytes, own->qk_dim, own->v_dim, &multiple))
