@@ -143,4 +143,6 @@ void sample_take(struct sample *sample)
     sample->pinned_kib = number_of(text, "\nVmLck:") + number_of(text, "\nVmPin:");
     read_text("/proc/self/smaps_rollup", text, sizeof(text)); /* exact, where status is about */
     sample->rss_kib = number_of(text, "\nRss:");
+    sample->pss_kib = number_of(text, "\nPss:");
+    sample->anon_kib = number_of(text, "\nAnonymous:");
 }

@@ -5,6 +5,8 @@
 /* What a process holds at one moment, as the kernel says it. */
 struct sample {
     long rss_kib;    /* pages in memory, those of files and shared memory included */
+    long pss_kib;    /* the same, a page that n processes have in memory as 1/n of it */
+    long anon_kib;   /* of that, pages of private memory */
     long fds;        /* open descriptors */
     long threads;
     long maps;       /* mappings of any kind */
