@@ -83,6 +83,11 @@ tests_api_test_memory_LDFLAGS = -Wl,--wrap=aligned_alloc \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 tests_api_test_memory_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_orders
+tests_api_test_orders_SOURCES = tests/api/test_orders.c $(api_shard)
+tests_api_test_orders_CFLAGS = $(test_cflags)
+tests_api_test_orders_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_saved
 tests_api_test_saved_SOURCES = tests/api/test_saved.c $(api_shard)
 tests_api_test_saved_CFLAGS = $(test_cflags)
