@@ -88,6 +88,12 @@ tests_api_test_orders_SOURCES = tests/api/test_orders.c $(api_shard)
 tests_api_test_orders_CFLAGS = $(test_cflags)
 tests_api_test_orders_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_small_shm
+tests_api_test_small_shm_SOURCES = tests/api/test_small_shm.c $(api_shard)
+tests_api_test_small_shm_CFLAGS = $(test_cflags)
+tests_api_test_small_shm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=memfd_create
+tests_api_test_small_shm_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_saved
 tests_api_test_saved_SOURCES = tests/api/test_saved.c $(api_shard)
 tests_api_test_saved_CFLAGS = $(test_cflags)
