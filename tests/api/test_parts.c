@@ -123,6 +123,7 @@ static void groups_between_processes(void **state)
 {
     (void)state;
     run("ucx", WORLD, groups_body);
+    run("shm", WORLD, groups_body);
 }
 
 /* ---- two communicators in crossed order (NVIDIA/nccl#584, NVIDIA/nccl#195) ---- */
@@ -160,6 +161,7 @@ static void crossed_order_between_processes(void **state)
 {
     (void)state;
     run("ucx", 4, crossed_body);
+    run("shm", 4, crossed_body);
 }
 
 /* ---- a plan of one is made while the other has a request under way ---- */

@@ -198,6 +198,15 @@ static void five_hundred_rounds_between_processes(void **state)
     run("ucx", 2, &shape, RONDO_LAYOUT_CONTIGUOUS, rounds_body);
 }
 
+static void five_hundred_rounds_in_shared_memory(void **state)
+{
+    const struct problem shape = { .batch = 1, .tokens = 2, .causal = 0, .q_heads = 1, .kv_heads = 1,
+                                   .qk_dim = 4, .v_dim = 4 };
+
+    (void)state;
+    run("shm", 2, &shape, RONDO_LAYOUT_CONTIGUOUS, rounds_body);
+}
+
 /* ---- messages across eager limits (lucidrains/ring-attention-pytorch PR 9) ---- */
 
 static int problem_body(int rank, int ranks, void *arg)
@@ -241,19 +250,48 @@ static void messages_of_any_size_between_processes(void **state)
     sizes_over("ucx", ranks, 2);
 }
 
+static void messages_of_any_size_in_shared_memory(void **state)
+{
+    static const int ranks[] = { 2, 3, 5, 8 };
+
+    (void)state;
+    sizes_over("shm", ranks, 4);
+}
+
 /* ---- many ranks (openucx/ucc#981) ---- */
+
+static void many_over(const char *transport, const int *ranks, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct problem shape = { .batch = 1, .tokens = 2 * ranks[i], .causal = 1, .q_heads = 2, .kv_heads = 1,
+                                 .qk_dim = 4, .v_dim = 4 };
+
+        run(transport, ranks[i], &shape, RONDO_LAYOUT_ZIGZAG, problem_body);
+    }
+}
 
 static void many_ranks(void **state)
 {
     static const int ranks[] = { 17, 18, 24, 33, 64 };
 
     (void)state;
-    for (int i = 0; i < (test_is_short() ? 3 : 5); i++) {
-        struct problem shape = { .batch = 1, .tokens = 2 * ranks[i], .causal = 1, .q_heads = 2, .kv_heads = 1,
-                                 .qk_dim = 4, .v_dim = 4 };
+    many_over("self", ranks, test_is_short() ? 3 : 5);
+}
 
-        run("self", ranks[i], &shape, RONDO_LAYOUT_ZIGZAG, problem_body);
-    }
+static void many_ranks_between_processes(void **state)
+{
+    static const int ranks[] = { 18 };
+
+    (void)state;
+    many_over("ucx", ranks, 1);
+}
+
+static void many_ranks_in_shared_memory(void **state)
+{
+    static const int ranks[] = { 17, 18, 24, 33 };
+
+    (void)state;
+    many_over("shm", ranks, test_is_short() ? 2 : 4);
 }
 
 int main(void)
@@ -263,9 +301,13 @@ int main(void)
         cmocka_unit_test(forward_again_before_backward),
         cmocka_unit_test(five_hundred_rounds),
         cmocka_unit_test(five_hundred_rounds_between_processes),
+        cmocka_unit_test(five_hundred_rounds_in_shared_memory),
         cmocka_unit_test(messages_of_any_size),
         cmocka_unit_test(messages_of_any_size_between_processes),
+        cmocka_unit_test(messages_of_any_size_in_shared_memory),
         cmocka_unit_test(many_ranks),
+        cmocka_unit_test(many_ranks_between_processes),
+        cmocka_unit_test(many_ranks_in_shared_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -298,7 +298,7 @@ static void a_new_communicator_works_after_a_failure(void **state)
 static int sizes_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
-    rondo_comm_t comm = comm_of(&t->meeting[0], rank, ranks, t->culprit & 2 ? "ucx" : "self");
+    rondo_comm_t comm = comm_of(&t->meeting[0], rank, ranks, t->culprit & 4 ? "shm" : t->culprit & 2 ? "ucx" : "self");
     double data[64] = { 1 };
     rondo_request_t r = NULL;
     int bad, err;
@@ -329,6 +329,8 @@ static void collectives_of_other_sizes_are_errors(void **state)
         return;
     run(2, 1, 0, 2, sizes_body);
     run(2, 1, 0, 3, sizes_body);
+    run(2, 1, 0, 4, sizes_body);
+    run(2, 1, 0, 5, sizes_body);
 }
 
 /* ---- other orders on other ranks (NVIDIA/nccl#584) ---- */
