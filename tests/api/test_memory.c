@@ -130,6 +130,46 @@ static void a_ring_keeps_two_blocks(void **state)
     }
 }
 
+/* 8192 tokens a rank of a long sequence: what a rank needs is counted in its own shards, two of K and V that
+ * come, sums of dK and dV, and delta; of the whole sequence nothing (ring-flash-attention#8, #23). */
+static int long_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
+    rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT;
+    size_t rows = (size_t)(t->problem.tokens / ranks * t->problem.kv_heads) * sizeof(float);
+    size_t shard = rows * (size_t)(t->problem.qk_dim + t->problem.v_dim);
+    int bad = expect(!rondo_plan_memory(comm, layout, &desc, &t->options, &memory), "%s", rondo_last_error());
+
+    bad += expect(memory.start_bytes[0] == 2 * shard, "forward takes %zu bytes", memory.start_bytes[0]);
+    bad += expect(memory.start_bytes[1] == 5 * shard + rows, "backward takes %zu bytes", memory.start_bytes[1]);
+    bad += expect(memory.scratch_bytes < shard / 16 && memory.table_bytes < shard / 16,
+                  "scratch takes %zu bytes, tables %zu", memory.scratch_bytes, memory.table_bytes);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void a_long_sequence_costs_its_shards(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+
+    (void)state;
+    options.schedule = "ring";
+    options.backward = "kv-grad";
+    options.binding = "copy";
+    for (int ranks = 4; ranks <= 8; ranks *= 2) { /* twice the sequence, the same shard */
+        struct test *t = shared_memory(sizeof(*t));
+
+        t->options = options;
+        t->problem = (struct problem){ .batch = 1, .tokens = 8192 * ranks, .causal = 1, .q_heads = 8,
+                                       .kv_heads = 8, .qk_dim = 128, .v_dim = 128 };
+        assert_int_equal(run_ranks(ranks, 0, 60, long_body, t), 0);
+    }
+}
+
 static int memory_refuses_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
@@ -333,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_what_a_plan_takes),
         cmocka_unit_test(a_ring_keeps_two_blocks),
+        cmocka_unit_test(a_long_sequence_costs_its_shards),
         cmocka_unit_test(memory_refuses_each_argument),
         cmocka_unit_test(a_pool_that_cannot_grow_stays_as_it_was),
         cmocka_unit_test(tables_are_what_is_allocated),

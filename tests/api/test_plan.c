@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tests/api/shard.h"
+#include "transport/transport.h"
 
 enum { LAYOUTS = 3, MAX_RANKS = 6 };
 
@@ -22,6 +23,21 @@ struct test {
     int ranks_per_host; /* 0: all on one */
     int landing_slots;
     rondo_plan_stats_t forward[MAX_RANKS], both[MAX_RANKS];
+};
+
+/* Computes nothing: for what is counted. */
+static int no_work(void *context, const rondo_kernel_forward_t *args)
+{
+    (void)context, (void)args;
+    return 0;
+}
+
+static const rondo_kernel_t idle_kernel = { .struct_bytes = sizeof(idle_kernel), .name = "idle",
+                                            .flags = RONDO_KERNEL_MERGES, .forward = no_work };
+
+struct grouped {
+    struct meeting meeting;
+    const char *transport;
 };
 
 static rondo_comm_t comm_on_host(struct test *t, int rank, int ranks)
@@ -255,6 +271,56 @@ static void a_plan_tells_what_it_is(void **state)
     problem_release(&t->problem);
 }
 
+/* ---- grouped heads travel as they are (pytorch/torchtitan#1283) ---- */
+
+enum { GQA_TOKENS = 1024, GQA_Q_HEADS = 32, GQA_KV_HEADS = 8, GQA_DIM = 128 };
+
+static int grouped_body(int rank, int ranks, void *arg)
+{
+    const char *transport = ((struct grouped *)arg)->transport;
+    struct meeting *meeting = &((struct grouped *)arg)->meeting;
+    rondo_comm_t comm = comm_of(meeting, rank, ranks, transport);
+    struct problem p = { .batch = 1, .tokens = GQA_TOKENS * ranks, .q_heads = GQA_Q_HEADS,
+                         .kv_heads = GQA_KV_HEADS, .qk_dim = GQA_DIM, .v_dim = GQA_DIM };
+    size_t q = (size_t)GQA_TOKENS * GQA_Q_HEADS * GQA_DIM, kv = q / GQA_Q_HEADS * GQA_KV_HEADS;
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_CONTIGUOUS, p.tokens, ranks);
+    rondo_attention_desc_t desc = desc_of(&p);
+    rondo_plan_options_t options = { .struct_bytes = sizeof(options), .schedule = "ring", .backward = "none",
+                                     .binding = "copy", .kernel = &idle_kernel };
+    rondo_plan_stats_t stats = RONDO_PLAN_STATS_INIT;
+    rondo_plan_t plan = NULL;
+    struct shard s = { .q = calloc(q, 4), .k = calloc(kv, 4), .v = calloc(kv, 4), .o = calloc(q, 4),
+                       .lse = calloc((size_t)GQA_TOKENS * GQA_Q_HEADS, 4) };
+    int bad = expect(!rondo_attention_plan(comm, layout, &desc, &options, &plan) && !shard_forward(plan, &s) &&
+                         !rondo_plan_stats(plan, &stats), "%s: %s", transport, rondo_last_error());
+
+    bad += expect(stats.sent_tensor_bytes[0][RONDO_TENSOR_K] + stats.sent_tensor_bytes[0][RONDO_TENSOR_V] ==
+                      (uint64_t)(ranks - 1) * 8388608, "%s: %llu and %llu bytes were sent", transport,
+                  (unsigned long long)stats.sent_tensor_bytes[0][RONDO_TENSOR_K],
+                  (unsigned long long)stats.sent_tensor_bytes[0][RONDO_TENSOR_V]);
+    rondo_plan_destroy(plan);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    free(s.q), free(s.k), free(s.v), free(s.o), free(s.lse);
+    return bad;
+}
+
+/* 1024 tokens of 8 heads of 128 + 128 numbers of 4 bytes in each step; 32 MiB, if heads were repeated. */
+static void grouped_heads_travel_as_they_are(void **state)
+{
+    static const char *const transports[] = { "self", "ucx", "shm" };
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct grouped *t = shared_memory(sizeof(*t));
+
+        t->transport = transports[i];
+        if (ri_transport_find(transports[i]))
+            assert_int_equal(run_ranks(3, ranks_want_processes(transports[i]), 60, grouped_body, t), 0);
+        shared_memory_release(t, sizeof(*t));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +329,7 @@ int main(void)
         cmocka_unit_test(bytes_of_uneven_shards_add_up),
         cmocka_unit_test(bytes_between_hosts_have_their_lane),
         cmocka_unit_test(a_plan_tells_what_it_is),
+        cmocka_unit_test(grouped_heads_travel_as_they_are),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
