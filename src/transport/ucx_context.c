@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
+#include "base/log.h"
 #include "base/status.h"
 
 int ri_ucx_error(ucs_status_t status, const char *what)
@@ -24,14 +26,38 @@ static ucs_status_t let_be_eager(ucp_config_t *config)
     return ucp_config_modify(config, "RNDV_SEND_NBR_THRESH", "inf");
 }
 
-/* devices NULL: as the environment says. */
-static ucs_status_t init(ucp_context_h *context, size_t ranks, const char *devices)
+/* UCX takes more than 4 MB of /dev/shm for each rank, and has no worker at all when they are not there.  Memory
+ * of System V does as well, and needs no mount. */
+static ucs_status_t avoid_small_mount(ucp_config_t *config, const struct ri_ucx *self)
+{
+    struct statvfs mount;
+    unsigned long long free_bytes, needed_bytes = 0;
+    int first = self->base.rank;
+
+    for (int r = self->base.ranks - 1; r >= 0; r--)
+        if (!self->peers[r].remote) {
+            needed_bytes += 8 << 20;
+            first = r;
+        }
+    if (getenv("RONDO_UCX_TLS") || getenv("UCX_TLS") || statvfs("/dev/shm", &mount))
+        return UCS_OK;
+    free_bytes = (unsigned long long)mount.f_bavail * mount.f_frsize;
+    if (free_bytes >= needed_bytes)
+        return UCS_OK;
+    ri_log(self->base.rank == first ? RI_LOG_WARN : RI_LOG_INFO, "transport", "UCX goes on without /dev/shm, in which "
+           "%llu bytes are free and %llu may be needed: make it larger, or set RONDO_UCX_TLS", free_bytes,
+           needed_bytes);
+    return ucp_config_modify(config, "TLS", "^posix");
+}
+
+/* self NULL: to look at devices.  devices NULL: as the environment says. */
+static ucs_status_t init(ucp_context_h *context, const struct ri_ucx *self, const char *devices)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                       UCP_PARAM_FIELD_NAME,
         .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
-        .estimated_num_eps = ranks,
+        .estimated_num_eps = self ? (size_t)self->base.ranks : 1,
         .name = "rondo",
     };
     ucp_config_t *config;
@@ -40,6 +66,8 @@ static ucs_status_t init(ucp_context_h *context, size_t ranks, const char *devic
     if (status != UCS_OK)
         return status;
     status = let_be_eager(config);
+    if (status == UCS_OK && self)
+        status = avoid_small_mount(config, self);
     if (status == UCS_OK && devices)
         status = ucp_config_modify(config, "NET_DEVICES", devices);
     if (status == UCS_OK)
@@ -116,7 +144,7 @@ static void list_devices(char *list, size_t bytes)
     char *text;
 
     snprintf(list, bytes, "none");
-    if (init(&context, 1, "all") != UCS_OK)
+    if (init(&context, NULL, "all") != UCS_OK)
         return;
     text = context_text(context);
     for (device = text; device && (device = next_device(device, &length));)
@@ -161,7 +189,7 @@ static int check_devices(ucp_context_h context, const char *devices)
 int ri_ucx_make_context(struct ri_ucx *self, const char *devices)
 {
     int is_chosen = devices && *devices;
-    ucs_status_t status = init(&self->context, (size_t)self->base.ranks, is_chosen ? devices : NULL);
+    ucs_status_t status = init(&self->context, self, is_chosen ? devices : NULL);
 
     if (status == UCS_OK)
         return is_chosen ? check_devices(self->context, devices) : 0;

@@ -124,11 +124,48 @@ static void a_plan_that_does_not_fit_is_an_error_on_all(void **state)
     umount("/dev/shm");
 }
 
+/* UCX has no worker when it finds no room there, and so is told to do without; a rank may choose, or not. */
+static int other_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, t->transport);
+    rondo_comm_info_t info = RONDO_COMM_INFO_INIT;
+    struct problem p = { .batch = 200, .tokens = 13, .causal = 1, .q_heads = 2, .kv_heads = 1, .qk_dim = 32,
+                         .v_dim = 32 };
+    int bad = expect(!rondo_comm_query(comm, &info), "query: %s", rondo_last_error());
+
+    bad += expect(info.transport && strcmp(info.transport, "ucx") == 0, "another transport than ucx");
+    problem_init(&p, 9);
+    bad += run_problem(comm, RONDO_LAYOUT_CONTIGUOUS, &p, NULL);
+    problem_release(&p);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void ucx_does_without(void **state)
+{
+    static const char *const transports[] = { "auto", "ucx", "ucx" };
+    static const char *const mounts[] = { "size=4k", "size=4k", "size=8m" };
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct test *t = shared_memory(sizeof(*t));
+
+        if (!ri_transport_find("ucx") || !has_mount(mounts[i]))
+            skip();
+        t->transport = transports[i];
+        assert_int_equal(run_ranks(RANKS, 1, 60, other_body, t), 0);
+        umount("/dev/shm");
+        shared_memory_release(t, sizeof(*t));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_that_do_not_fit_are_refused),
         cmocka_unit_test(a_plan_that_does_not_fit_is_an_error_on_all),
+        cmocka_unit_test(ucx_does_without),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
