@@ -1,4 +1,5 @@
 # Names the files of tests/lint.
+dist_check_SCRIPTS += tests/lint/cases.sh
 dist_check_SCRIPTS += tests/lint/config.sh
 dist_check_SCRIPTS += tests/lint/includes.sh
 dist_check_SCRIPTS += tests/lint/lines.sh
