@@ -2,20 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests named, each within its time, shows their TAP, and counts: check.sh TEST...
 # Exit status 77 when all was skipped.
-out=$(mktemp) || exit 1
-trap 'rm -f "$out" "$out.one"' EXIT
+all=
+exec 3>&1
+
+# Shows what it reads, and passes it on.
+show() { while IFS= read -r line; do printf '%s\n' "$line" >&3; printf '%s\n' "$line"; done; }
+
 for test in "$@"; do
     echo "# $test"
-    timeout -k 10 300 bash "$test" 2>&1 | tee "$out.one"
-    status=${PIPESTATUS[0]}
-    [ "$status" -eq 0 ] || grep -q '^not ok' "$out.one" ||
-        echo "not ok - $test ends with status $status" | tee -a "$out.one"
-    grep -q '^1\.\.' "$out.one" || echo "not ok - $test says no plan" | tee -a "$out.one"
-    cat "$out.one" >> "$out"
+    one=$(timeout -k 10 300 bash "$test" 2>&1 | show; exit "${PIPESTATUS[0]}")
+    status=$?
+    [ $status -eq 0 ] || grep -q '^not ok' <<< "$one" ||
+        one+=$'\n'$(echo "not ok - $test ends with status $status" | show)
+    grep -q '^1\.\.' <<< "$one" || one+=$'\n'$(echo "not ok - $test says no plan" | show)
+    all+=$one$'\n'
 done
-skipped=$(grep -c '^ok .*# SKIP' "$out")
-passed=$(($(grep -c '^ok' "$out") - skipped))
-failed=$(grep -c '^not ok' "$out")
+skipped=$(grep -c '^ok .*# SKIP' <<< "$all")
+passed=$(($(grep -c '^ok' <<< "$all") - skipped))
+failed=$(grep -c '^not ok' <<< "$all")
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] || exit 1
 [ "$passed" -gt 0 ] || exit 77

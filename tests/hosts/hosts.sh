@@ -157,7 +157,7 @@ remove_stale() {
     for old in "$tmp"/rondo-hosts.*; do
         pid=${old##*.}
         [ -d "$old" ] && [ "$pid" != $$ ] || continue
-        grep -qas hosts.sh "/proc/$pid/cmdline" && continue
+        grep -qas 'hosts\(/[a-z_]*\)\?\.sh' "/proc/$pid/cmdline" && continue # of this folder's scripts
         for at in $(grep -lasz "^RONDO_TEST_HOSTS=$old\$" /proc/[0-9]*/environ); do
             at=${at%/environ}
             [ "$at/ns/net" -ef /proc/self/ns/net ] || kill -KILL "${at#/proc/}" 2> /dev/null

@@ -3,13 +3,11 @@
 # Sourced by the tests that run ranks over hosts of namespaces.
 . "$top_srcdir/tests/tap.sh"
 hosts=$top_srcdir/tests/hosts/hosts.sh
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
 for name in $(compgen -e RONDO_); do unset "$name"; done
 export RONDO_LOG=error
-cd "$work" || exit 1
 
-# hosts_or_skip H RAILS RATE: these hosts until the test ends, or the end of the test
+# hosts_or_skip H RAILS RATE: these hosts until the test ends, or the end of the test.  Files go to $work,
+# which ends with the hosts, however the test ends.
 hosts_or_skip() {
     local reason
     reason=$(bash "$hosts" can) || { tap_skip "hosts" "${reason#SKIP: }"; tap_done; }
@@ -18,15 +16,18 @@ hosts_or_skip() {
         tap_skip "hosts" "built without UCX: no transport between processes"
         tap_done
     fi
-    if [ -n "${RONDO_TEST_HOSTS:-}" ]; then bash "$hosts" down; fi
     RONDO_TEST_HOSTS=$(bash "$hosts" up -o $$ "$@") || { echo "not ok - hosts"; exit 1; }
     export RONDO_TEST_HOSTS
+    work=$RONDO_TEST_HOSTS/work
+    mkdir "$work" && cd "$work" || exit 1
+    export MEETING=$work/meeting # of comm_probe
 }
 
 # job NAME ARGUMENTS-OF-run...: passes when the job returns 0; its output is in $work/out
 job() {
     local name=$1
     shift
+    rm -f "$MEETING"
     : > "$work/why"
     bash "$hosts" run "$@" > "$work/out" 2> "$work/err" ||
         { echo "status $?"; cat "$work/out" "$work/err"; } > "$work/why"

@@ -3,7 +3,8 @@
 # hosts.sh leaves no process, namespace, mount or folder, wherever it or its owner is interrupted.
 . "$top_srcdir/tests/tap.sh"
 hosts=$top_srcdir/tests/hosts/hosts.sh
-work=$(mktemp -d) || exit 1
+work=${TMPDIR:-/tmp}/rondo-hosts.$$ # if this test is killed, the next `up` removes it
+mkdir -m 700 "$work" || exit 1
 trap end_all EXIT
 unset RONDO_TEST_HOSTS
 export TMPDIR=$work/tmp # what a process of the victim is known by
