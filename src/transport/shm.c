@@ -151,7 +151,7 @@ static int shm_progress(struct ri_transport *transport)
             look_at_news(self, w);
             is_news = 1;
         }
-    if (is_news)
+    if (is_news && atomic_load_explicit(&self->front->let_go, memory_order_relaxed))
         self->events += (int)atomic_exchange(&self->front->let_go, 0);
     if (is_news && self->revoked)
         ri_shm_settle_left(self);

@@ -22,7 +22,7 @@
 static int is_it(int fd, const struct ri_shm_address *address)
 {
     struct ri_shm_front front;
-    size_t bytes = offsetof(struct ri_shm_front, asleep);
+    size_t bytes = offsetof(struct ri_shm_front, closed);
     struct stat file;
 
     if (fstat(fd, &file) || !S_ISREG(file.st_mode) || (uint64_t)file.st_size != address->bytes ||

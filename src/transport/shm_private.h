@@ -108,8 +108,8 @@ struct ri_shm_front {
     uint64_t layout;
     uint64_t random[2]; /* this object and no other */
     uint64_t bytes;     /* of the file */
+    _Atomic uint32_t closed; /* here, since all look at it with each piece of news */
     _Alignas(RI_SHM_LINE) _Atomic uint32_t asleep;
-    _Atomic uint32_t closed;
     _Atomic uint64_t news[RI_SHM_NEWS_WORDS]; /* bit p: look at pairs[p] */
     _Atomic uint32_t let_go; /* how often a count of readers fell to 0 */
     struct ri_shm_pair pairs[];
