@@ -3,6 +3,7 @@
  * elsewhere than in memory that alloc gave is copied once by its sender and then given out.  A message
  * that is not bound is copied by its receiver. */
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -44,7 +45,10 @@ static int find_locals(struct ri_shm *self, const struct ri_transport_params *pa
 static void fill_address(struct ri_shm *self)
 {
     struct ri_shm_address *address = &self->address;
+    struct stat pipe = { .st_ino = 0 };
 
+    fstat(self->send_wake_fd, &pipe);
+    address->wake_inode = pipe.st_ino;
     self->probe = self->front->random[0];
     address->layout = RI_SHM_LAYOUT;
     address->random[0] = self->front->random[0];
@@ -106,6 +110,7 @@ static void shm_close(struct ri_transport *transport)
     if (self->front) {
         ri_shm_give_up_all(self);
         atomic_store(&self->front->closed, 1);
+        atomic_store(&self->front->asleep, 0); /* nobody need open what wakes us any more */
         for (int p = 0; p < self->locals; p++)
             if (p != self->me && self->peers[p].front)
                 ri_shm_ring(self, p);

@@ -51,7 +51,7 @@ static int find_in_proc(const struct ri_shm_address *address, int fds[RI_SHM_FDS
 {
     fds[0] = ri_shm_open_other(address->pid, address->memory_fd, O_RDWR);
     if (fds[0] >= 0 && is_it(fds[0], address))
-        fds[1] = ri_shm_open_other(address->pid, address->wake_fd, O_RDWR | O_NONBLOCK);
+        fds[1] = ri_shm_open_wake(address->pid, address->wake_fd, address->wake_inode);
     if (fds[1] >= 0)
         return 0;
     close_all(fds);
@@ -123,6 +123,7 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
                         "start all with one version of Rondo", peer->rank, self->base.rank);
     peer->pid = address->pid;
     peer->remote_wake_fd = address->wake_fd;
+    peer->wake_inode = address->wake_inode;
     probe(peer, address);
     if (peer->base)
         return 0; /* ourselves */

@@ -120,6 +120,7 @@ struct ri_shm_address {
     uint64_t layout;
     uint64_t random[2];
     uint64_t bytes;
+    uint64_t wake_inode; /* of the pipe that wakes the rank */
     uint64_t probe; /* address of the word that tells whether CMA works: random[0] */
     int32_t pid;
     int32_t memory_fd, wake_fd;
@@ -138,6 +139,7 @@ struct ri_shm_peer {
     int keep_fd; /* the other end of that pipe: where wake_fd does not read, too, writing raises no SIGPIPE
                   * when the rank has gone; -1: it does */
     int32_t remote_wake_fd;
+    uint64_t wake_inode;
     uint32_t withdrawn;          /* seen of its pair */
     uint8_t is_peer;             /* messages go there or come from there */
     uint8_t closed;              /* seen, and done with */
@@ -282,8 +284,11 @@ int ri_shm_pass_take(int fd, int fds[RI_SHM_FDS]);
 int ri_shm_wake_open(struct ri_shm *self);
 void ri_shm_wake_close(struct ri_shm *self);
 
-/* Opens another process' descriptor for us: 0, or -1 with errno. */
+/* Opens another process' descriptor for us; -1 with errno. */
 int ri_shm_open_other(int32_t pid, int32_t fd, int flags);
+
+/* Opens the pipe of that inode, and nothing else that may have its number by now. */
+int ri_shm_open_wake(int32_t pid, int32_t fd, uint64_t inode);
 
 /* There is news for a rank in our pair of its front. */
 void ri_shm_ring(struct ri_shm *self, int peer);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -43,6 +44,18 @@ int ri_shm_open_other(int32_t pid, int32_t fd, int flags)
     return open(path, flags | O_CLOEXEC);
 }
 
+int ri_shm_open_wake(int32_t pid, int32_t fd, uint64_t inode)
+{
+    int pipe_fd = ri_shm_open_other(pid, fd, O_RDWR | O_NONBLOCK);
+    struct stat pipe;
+
+    if (pipe_fd < 0 || (fstat(pipe_fd, &pipe) == 0 && S_ISFIFO(pipe.st_mode) && pipe.st_ino == inode))
+        return pipe_fd;
+    close(pipe_fd);
+    errno = ESTALE;
+    return -1;
+}
+
 /* Opened to read too, so that writing raises no SIGPIPE when its rank has gone. */
 static void wake(struct ri_shm *self, int peer)
 {
@@ -50,7 +63,7 @@ static void wake(struct ri_shm *self, int peer)
     ssize_t n;
 
     if (to->wake_fd < 0) /* no messages go there, but what was passed on is its */
-        to->wake_fd = ri_shm_open_other(to->pid, to->remote_wake_fd, O_RDWR | O_NONBLOCK);
+        to->wake_fd = ri_shm_open_wake(to->pid, to->remote_wake_fd, to->wake_inode);
     if (to->wake_fd < 0) {
         ri_log(RI_LOG_DEBUG, "transport", "rank %d cannot wake rank %d: %m", self->base.rank, to->rank);
         return;
