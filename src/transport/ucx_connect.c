@@ -156,6 +156,9 @@ int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size
         err = compare_ways(self, hellos, deadline_ns);
     take_back(self, hellos);
     free(hellos);
+    /* What was said here is nobody's message. */
+    memset(self->base.sent_bytes, 0, sizeof(self->base.sent_bytes));
+    memset(self->base.received_bytes, 0, sizeof(self->base.received_bytes));
     return err;
 }
 

@@ -59,8 +59,10 @@ static void connect_all(struct bench *bench, const void *const *addresses,
 
 void bench_open(struct bench *bench, const char *name, int ranks, const struct ri_config *config)
 {
-    static const int32_t host[BENCH_RANKS_MAX];
+    int32_t host[BENCH_RANKS_MAX] = { 0 };
 
+    for (int r = 0; r < BENCH_RANKS_MAX && strchr(name, '+'); r++)
+        host[r] = r % 2; /* both ways of a transport that has two */
     bench_open_on(bench, name, ranks, host, config);
 }
 
