@@ -49,6 +49,7 @@ void ri_card_fill(struct ri_card *card, const struct ri_config *config, int stat
     snprintf(card->version, sizeof(card->version), "%s", rondo_version());
     snprintf(card->transport, sizeof(card->transport), "%s",
              config->transport && *config->transport ? config->transport : "auto");
+    snprintf(card->built, sizeof(card->built), "%s", ri_transport_names());
     snprintf(card->refusal, sizeof(card->refusal), "%s", status < 0 ? rondo_last_error() : "");
     card->status = status;
     host_hash(config, card->host);
@@ -70,6 +71,9 @@ int ri_card_compare(const struct ri_card *cards, int rank, int size)
         if (strncmp(cards[r].transport, cards[0].transport, sizeof(cards[r].transport)) != 0)
             return ri_error(RONDO_ERR_MISMATCH, "RONDO_TRANSPORT is %.32s on rank 0 and %.32s on rank %d",
                             cards[0].transport, cards[r].transport, r);
+        if (strncmp(cards[r].built, cards[0].built, sizeof(cards[r].built)) != 0)
+            return ri_error(RONDO_ERR_MISMATCH, "Rondo is built with transports %.64s on rank 0 and %.64s on rank %d: "
+                            "use one build", cards[0].built, cards[r].built, r);
         if (strcmp(cards[0].transport, "self") == 0 &&
             memcmp(cards[r].process, cards[0].process, sizeof(cards[r].process)) != 0)
             return ri_error(RONDO_ERR_UNSUPPORTED, "RONDO_TRANSPORT=self is for the threads of one process, but "

@@ -12,6 +12,7 @@ struct rondo_comm;
 struct ri_card {
     char version[32];
     char transport[32];
+    char built[64];      /* names of the transports that are built in */
     char refusal[192];   /* text, when status < 0 */
     int32_t status;
     uint8_t host[16];    /* hash of the host's identity */

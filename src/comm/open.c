@@ -119,8 +119,7 @@ static int add(const struct ri_transport_ops *list[CANDIDATES_MAX], int count, c
     return list[count] ? count + 1 : count;
 }
 
-/* Alike on all ranks: it depends on who shares a host, and on what one version of Rondo is built with.
- * Ranks that are built otherwise find no such transport when they open it. */
+/* Alike on all ranks: it depends on who shares a host, and on what is built in, which all have compared. */
 static int candidates(const struct rondo_comm *comm, const struct ri_transport_ops *list[CANDIDATES_MAX])
 {
     int count = 0;
@@ -169,7 +168,10 @@ int ri_comm_open_transport(struct rondo_comm *comm, int64_t deadline_ns)
     if (count == 1 && strcmp(list[0]->name, "shm") == 0 && comm->host_count > 1)
         return refuse_hosts(comm);
     for (int i = 0;; i++) {
-        err = open_one(comm, list[i], deadline_ns);
+        int64_t now_ns = ri_now_ns(), left_ns = deadline_ns - now_ns;
+
+        /* The next one needs time, too. */
+        err = open_one(comm, list[i], i + 1 < count ? now_ns + left_ns / 2 : deadline_ns);
         if (!err || comm->failed || i + 1 == count)
             return err;
         go_on_without(comm, list[i]->name, list[i + 1]->name);

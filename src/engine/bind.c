@@ -150,9 +150,17 @@ void ri_engine_finish_bindings(struct ri_engine *engine, uint32_t step)
 
 /* ---- pieces of work that read in place ---- */
 
+static void leave_one(struct ri_transport *transport, const struct ri_reference *reference, int *err)
+{
+    int one = transport->ops->leave(transport, reference);
+
+    if (one)
+        *err = one;
+}
+
 /* Enters, or leaves, what the step reads in place, in one order, up to the first `most`.  Returns how
- * many; fewer when one is refused. */
-static uint32_t each_read(struct ri_engine *engine, uint32_t step, uint32_t most, int *refused)
+ * many; fewer when one is refused.  *err: what refused it, or what was taken back meanwhile. */
+static uint32_t each_read(struct ri_engine *engine, uint32_t step, uint32_t most, int enters, int *err)
 {
     const struct ri_schedule *s = engine->schedule;
     const struct ri_program *program = engine->program;
@@ -169,9 +177,9 @@ static uint32_t each_read(struct ri_engine *engine, uint32_t step, uint32_t most
                 continue;
             if (n == most)
                 return n;
-            if (!refused)
-                ops->leave(program->transport, &xfer->reference);
-            else if ((*refused = ops->enter(program->transport, &xfer->reference)) != 0)
+            if (!enters)
+                leave_one(program->transport, &xfer->reference, err);
+            else if ((*err = ops->enter(program->transport, &xfer->reference)) != 0)
                 return n;
             n++;
         }
@@ -180,17 +188,20 @@ static uint32_t each_read(struct ri_engine *engine, uint32_t step, uint32_t most
 
 int ri_engine_enter(struct ri_engine *engine, uint32_t step)
 {
-    int refused = 0;
-    uint32_t entered = each_read(engine, step, UINT32_MAX, &refused);
+    int refused = 0, ignored = 0;
+    uint32_t entered = each_read(engine, step, UINT32_MAX, 1, &refused);
 
     if (refused)
-        each_read(engine, step, entered, NULL);
+        each_read(engine, step, entered, 0, &ignored);
     return refused;
 }
 
-void ri_engine_leave(struct ri_engine *engine, uint32_t step)
+int ri_engine_leave(struct ri_engine *engine, uint32_t step)
 {
-    each_read(engine, step, UINT32_MAX, NULL);
+    int err = 0;
+
+    each_read(engine, step, UINT32_MAX, 0, &err);
+    return err;
 }
 
 /* ---- a run that is given up ---- */

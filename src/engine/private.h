@@ -72,7 +72,7 @@ void ri_engine_release_all(struct ri_engine *engine);
 /* Around each piece of the step: what it reads in place stays there meanwhile.  enter: 0, or
  * RONDO_ERR_PEER when a holder has taken it back. */
 int ri_engine_enter(struct ri_engine *engine, uint32_t step);
-void ri_engine_leave(struct ri_engine *engine, uint32_t step);
+int ri_engine_leave(struct ri_engine *engine, uint32_t step);
 /* Takes back what we gave out: who reads it may end its piece of work, and begin no other. */
 void ri_engine_revoke(struct ri_engine *engine);
 /* Does anybody read what we gave out? */

@@ -51,7 +51,7 @@ static int64_t choose_work(struct ri_engine *engine)
 static int run_piece(struct ri_engine *engine, uint32_t step)
 {
     const struct ri_program *program = engine->program;
-    int err = ri_engine_enter(engine, step);
+    int err = ri_engine_enter(engine, step), taken_back;
     int64_t start_ns;
 
     if (err)
@@ -60,7 +60,8 @@ static int run_piece(struct ri_engine *engine, uint32_t step)
     start_ns = engine->last_ns;
     err = program->run(program->owner, step, engine->ended[step]++);
     ri_engine_charge(engine, 1);
-    ri_engine_leave(engine, step);
+    taken_back = ri_engine_leave(engine, step);
+    err = err ? err : taken_back; /* what it has computed may be of no content */
     if (!err && program->transport->trace)
         ri_engine_trace(engine, step, start_ns, engine->last_ns);
     return err;

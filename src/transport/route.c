@@ -14,12 +14,20 @@ enum { NEAR, FAR, WAYS };
 
 static const char *const way_names[WAYS] = { "shm", "ucx" };
 
+/* A send to another host of what is read in place on this one: entered while the far way may read it. */
+struct guarded {
+    struct ri_xfer *xfer;
+    struct ri_reference reference;
+};
+
 struct route {
     struct ri_transport base;
     struct ri_transport *way[WAYS];
     uint8_t *peers[WAYS];     /* [ranks] whom it reaches */
     char *address;            /* what the near way needs, after its length, then the far way's */
     int event_fd;             /* of both; -1: one has none */
+    struct guarded *guarded;  /* [guarded_room], the first guarded_count are under way */
+    int guarded_count, guarded_room, reserved;
 };
 
 static struct route *route_of(struct ri_transport *transport)
@@ -57,6 +65,7 @@ static void route_close(struct ri_transport *transport)
             self->way[w]->ops->close(self->way[w]);
         free(self->peers[w]);
     }
+    free(self->guarded);
     free(self->address);
     free(self);
 }
@@ -181,6 +190,61 @@ static int route_connect(struct ri_transport *transport, const void *const *addr
 
 /* ---- messages ---- */
 
+/* Room for n guarded sends. */
+static int guards_grow(struct route *self, int n)
+{
+    struct guarded *grown;
+
+    if (n <= self->guarded_room)
+        return 0;
+    grown = realloc(self->guarded, (size_t)n * sizeof(*grown));
+    if (!grown)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for %d messages", n);
+    self->guarded = grown;
+    self->guarded_room = n;
+    return 0;
+}
+
+static void unguard(struct route *self, int i)
+{
+    struct ri_transport *near = self->way[NEAR];
+    struct ri_xfer *xfer = self->guarded[i].xfer;
+    int err = near->ops->leave(near, &self->guarded[i].reference);
+
+    if (err && xfer->state == RI_XFER_DONE)
+        ri_xfer_failed(xfer, err); /* what has gone out may be of no content */
+    self->guarded[i] = self->guarded[--self->guarded_count];
+}
+
+/* Those that have ended. */
+static void unguard_ended(struct route *self)
+{
+    for (int i = self->guarded_count - 1; i >= 0; i--)
+        if (self->guarded[i].xfer->state != RI_XFER_POSTED)
+            unguard(self, i);
+}
+
+/* Posts one message the way it goes. */
+static int post_one(struct route *self, struct ri_xfer *xfer)
+{
+    struct ri_transport *way = way_to(self, xfer->peer), *near = self->way[NEAR];
+    int is_guarded = way != near && xfer->send && xfer->reference.counter, err;
+
+    if (!is_guarded)
+        return way->ops->post(way, &xfer, 1);
+    err = guards_grow(self, self->guarded_count + 1);
+    if (!err)
+        err = near->ops->enter(near, &xfer->reference);
+    if (err)
+        return err;
+    self->guarded[self->guarded_count++] = (struct guarded){ xfer, xfer->reference };
+    err = way->ops->post(way, &xfer, 1);
+    if (err)
+        xfer->state = RI_XFER_IDLE;
+    unguard_ended(self);
+    return err;
+}
+
 static void route_cancel(struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -188,6 +252,7 @@ static void route_cancel(struct ri_transport *transport, struct ri_xfer *const *
 
         way->ops->cancel(way, &xfers[i], 1);
     }
+    unguard_ended(route_of(transport));
     count(route_of(transport));
 }
 
@@ -197,9 +262,7 @@ static int route_post(struct ri_transport *transport, struct ri_xfer *const *xfe
     int err = ri_xfer_check(transport, xfers, n), posted = 0;
 
     while (!err && posted < n) {
-        struct ri_transport *way = way_to(self, xfers[posted]->peer);
-
-        err = way->ops->post(way, &xfers[posted], 1);
+        err = post_one(self, xfers[posted]);
         posted += !err;
     }
     if (err)
@@ -220,6 +283,8 @@ static int route_progress(struct ri_transport *transport)
             return one;
         moved = moved > INT_MAX - one ? INT_MAX : moved + one;
     }
+    if (self->guarded_count)
+        unguard_ended(self);
     if (moved)
         count(self);
     return moved;
@@ -243,13 +308,14 @@ static int route_arm(struct ri_transport *transport)
 static int route_reserve(struct ri_transport *transport, int messages)
 {
     struct route *self = route_of(transport);
-    int err = 0, w;
+    int err = guards_grow(self, self->reserved + messages), w;
 
     for (w = 0; w < WAYS && !err; w++)
         if (self->way[w]->ops->reserve)
             err = self->way[w]->ops->reserve(self->way[w], messages);
     if (err && w == WAYS && self->way[NEAR]->ops->reserve)
         self->way[NEAR]->ops->reserve(self->way[NEAR], -messages);
+    self->reserved += err ? 0 : messages;
     return err;
 }
 
@@ -317,11 +383,11 @@ static int route_enter(struct ri_transport *transport, const struct ri_reference
     return way->ops->enter(way, reference);
 }
 
-static void route_leave(struct ri_transport *transport, const struct ri_reference *reference)
+static int route_leave(struct ri_transport *transport, const struct ri_reference *reference)
 {
     struct ri_transport *way = route_of(transport)->way[NEAR];
 
-    way->ops->leave(way, reference);
+    return way->ops->leave(way, reference);
 }
 
 static void route_revoke(struct ri_transport *transport, struct ri_xfer *send)

@@ -230,6 +230,12 @@ static void self_release(struct ri_transport *transport, struct ri_xfer *receive
     receive->reference.counter = NULL;
 }
 
+static int revoked_error(const struct ri_transport *transport, const struct ri_reference *reference)
+{
+    return ri_error(RONDO_ERR_PEER, "rank %d has given up its run, and taken back what rank %d read in its "
+                    "memory", reference->holder, transport->rank);
+}
+
 static int self_enter(struct ri_transport *transport, const struct ri_reference *reference)
 {
     struct ri_self_world *world = self_of(transport)->world;
@@ -238,19 +244,18 @@ static int self_enter(struct ri_transport *transport, const struct ri_reference 
     pthread_mutex_lock(&world->lock);
     entered = ri_self_enter(reference->counter);
     pthread_mutex_unlock(&world->lock);
-    if (entered)
-        return 0;
-    return ri_error(RONDO_ERR_PEER, "rank %d has given up its run, and taken back what rank %d read in its "
-                    "memory", reference->holder, transport->rank);
+    return entered ? 0 : revoked_error(transport, reference);
 }
 
-static void self_leave(struct ri_transport *transport, const struct ri_reference *reference)
+static int self_leave(struct ri_transport *transport, const struct ri_reference *reference)
 {
     struct ri_self_world *world = self_of(transport)->world;
+    int good;
 
     pthread_mutex_lock(&world->lock);
-    ri_self_leave(world, reference->counter);
+    good = ri_self_leave(world, reference->counter);
     pthread_mutex_unlock(&world->lock);
+    return good ? 0 : revoked_error(transport, reference);
 }
 
 static void self_revoke(struct ri_transport *transport, struct ri_xfer *send)

@@ -278,6 +278,7 @@ void ri_self_copy(struct ri_self_world *world, struct ri_self_message *message)
     const struct ri_xfer *from = message->end[SEND];
     const struct ri_xfer *to = message->end[RECEIVE];
     struct ri_self_message *read = from->reference.counter; /* the sender reads it in place; NULL: its own */
+    int good = 1;
     size_t rows = ri_xfer_contiguous(from) ? 1 : from->rows;
     size_t row_bytes = ri_xfer_contiguous(from) ? message->bytes[SEND] : from->row_bytes;
 
@@ -291,8 +292,10 @@ void ri_self_copy(struct ri_self_world *world, struct ri_self_message *message)
         ri_xfer_unpack(to, row * row_bytes, from->base + row * from->row_stride, row_bytes);
     pthread_mutex_lock(&world->lock);
     if (read)
-        ri_self_leave(world, read);
-    message_settle(message, RONDO_OK, message->due_ns);
+        good = ri_self_leave(world, read);
+    message_settle(message, good ? RONDO_OK : RONDO_ERR_PEER, message->due_ns);
+    if (!good)
+        message->gone = read->root->source;
     wake(world, message->source);
     pthread_cond_broadcast(&world->copied);
 }
@@ -430,16 +433,18 @@ int ri_self_enter(struct ri_self_message *message)
     return 1;
 }
 
-void ri_self_leave(struct ri_self_world *world, struct ri_self_message *message)
+int ri_self_leave(struct ri_self_world *world, struct ri_self_message *message)
 {
     struct ri_self_message *root = message->root;
     struct ri_self *holder = world->members[root->source].rank;
 
-    if (--root->inside > 0 || !root->revoked)
-        return;
-    if (holder)
+    root->inside--;
+    if (!root->revoked)
+        return 1;
+    if (holder && !root->inside)
         atomic_store(&holder->let_go, 1);
     wake(world, root->source);
+    return 0;
 }
 
 static void forsake(struct ri_self_world *world, struct ri_self_message *message, int rank)

@@ -130,9 +130,9 @@ int ri_self_readers(struct ri_self_world *world, struct ri_xfer *send);
 /* What came with this message is not read any more. */
 void ri_self_release(struct ri_self_world *world, struct ri_self_message *message);
 
-/* Around reading what came with this message.  enter: whether it may be read. */
+/* Around reading what came with this message.  Whether it may be read; whether it was good all the time. */
 int ri_self_enter(struct ri_self_message *message);
-void ri_self_leave(struct ri_self_world *world, struct ri_self_message *message);
+int ri_self_leave(struct ri_self_world *world, struct ri_self_message *message);
 
 /* A rank has closed: see ri_self_world_exit. */
 void ri_self_forsake(struct ri_self_world *world, int rank);

@@ -238,6 +238,12 @@ static void shm_release(struct ri_transport *transport, struct ri_xfer *receive)
     receive->reference.counter = NULL;
 }
 
+static int revoked_error(const struct ri_transport *transport, const struct ri_reference *reference)
+{
+    return ri_error(RONDO_ERR_PEER, "rank %d has given up its run, and taken back what rank %d read in its "
+                    "memory", reference->holder, transport->rank);
+}
+
 static int shm_enter(struct ri_transport *transport, const struct ri_reference *reference)
 {
     struct ri_shm_op *read = reference->counter;
@@ -245,15 +251,14 @@ static int shm_enter(struct ri_transport *transport, const struct ri_reference *
     if (ri_shm_enter(read->lend))
         return 0;
     ri_shm_leave(shm_of(transport), read->lend, read->holder);
-    return ri_error(RONDO_ERR_PEER, "rank %d has given up its run, and taken back what rank %d read in its "
-                    "memory", reference->holder, transport->rank);
+    return revoked_error(transport, reference);
 }
 
-static void shm_leave(struct ri_transport *transport, const struct ri_reference *reference)
+static int shm_leave(struct ri_transport *transport, const struct ri_reference *reference)
 {
     struct ri_shm_op *read = reference->counter;
 
-    ri_shm_leave(shm_of(transport), read->lend, read->holder);
+    return ri_shm_leave(shm_of(transport), read->lend, read->holder) ? 0 : revoked_error(transport, reference);
 }
 
 static void shm_revoke(struct ri_transport *transport, struct ri_xfer *send)

@@ -60,10 +60,16 @@ int ri_shm_enter(struct ri_shm_lend *lend)
     return !atomic_load(&lend->revoked);
 }
 
-void ri_shm_leave(struct ri_shm *self, struct ri_shm_lend *lend, int holder)
+/* As we count as a reader the record is still about the same content. */
+int ri_shm_leave(struct ri_shm *self, struct ri_shm_lend *lend, int holder)
 {
-    if (atomic_fetch_sub(&lend->inside, 1) == 1 && atomic_load(&lend->revoked))
+    int was_last = atomic_fetch_sub(&lend->inside, 1) == 1;
+
+    if (!atomic_load(&lend->revoked))
+        return 1;
+    if (was_last)
         tell_holder(self, holder);
+    return 0;
 }
 
 void ri_shm_revoke(struct ri_shm *self, struct ri_shm_op *op)

@@ -401,8 +401,9 @@ void ri_shm_give_up_all(struct ri_shm *self);
 
 int ri_shm_readers(struct ri_shm *self, struct ri_xfer *send);
 void ri_shm_release(struct ri_shm *self, struct ri_shm_op *read);
+/* Whether it may be read; whether it was good all the time. */
 int ri_shm_enter(struct ri_shm_lend *lend);
-void ri_shm_leave(struct ri_shm *self, struct ri_shm_lend *lend, int holder);
+int ri_shm_leave(struct ri_shm *self, struct ri_shm_lend *lend, int holder);
 void ri_shm_revoke(struct ri_shm *self, struct ri_shm_op *op);
 
 /* One reader less. */

@@ -108,8 +108,7 @@ static int copy_some(struct ri_shm *self, struct ri_shm_op *op, size_t *bytes)
     lend = ri_shm_lend_of(self, op->slot);
     op->gone = holder;
     err = ri_shm_enter(lend) ? copy_from(self, op, bytes) : RONDO_ERR_PEER;
-    ri_shm_leave(self, lend, holder);
-    return err;
+    return ri_shm_leave(self, lend, holder) || err ? err : RONDO_ERR_PEER;
 }
 
 /* Part of a stream has come, or nothing of it. */

@@ -133,8 +133,9 @@ struct ri_transport_ops {
      * When it falls to 0, a holder that sleeps is woken.
      * release: what this receive, which is DONE, brought is not read here any more; clears its
      * reference, so that a reference shows what is to be released.
-     * enter, leave: around each short time in which this rank reads what lies at a reference.  enter does
-     * not wait; RONDO_ERR_PEER names the holder that has revoked it: then nothing may be read.
+     * enter, leave: around each short time in which this rank reads what lies at a reference.  Neither
+     * waits.  RONDO_ERR_PEER names the holder that has revoked it: from enter, nothing may be read, and
+     * there is nothing to leave; from leave, what was read may be no content.
      * revoke: the holder of what this send, which is DONE, gave out takes it back: it is given to nobody
      * any more, enter refuses from now on, and readers counts only those that are between enter and leave.
      * A rank that closes lets go of all it reads, and revokes what it gave out, but waits for nobody: its
@@ -142,7 +143,7 @@ struct ri_transport_ops {
     int (*readers)(struct ri_transport *transport, struct ri_xfer *send);
     void (*release)(struct ri_transport *transport, struct ri_xfer *receive);
     int (*enter)(struct ri_transport *transport, const struct ri_reference *reference);
-    void (*leave)(struct ri_transport *transport, const struct ri_reference *reference);
+    int (*leave)(struct ri_transport *transport, const struct ri_reference *reference);
     void (*revoke)(struct ri_transport *transport, struct ri_xfer *send);
 
     /* Local.  Accepts NULL and half-made objects. */

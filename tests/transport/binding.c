@@ -324,7 +324,7 @@ static void revoked_content_is_not_entered(void **state)
     bench.ops->revoke(bench.rank[0], &pair[0]);
     assert_int_equal(readers(&bench, 0, &pair[0]), 1);
     assert_int_equal(bench.ops->enter(bench.rank[1], &pair[1].reference), RONDO_ERR_PEER);
-    bench.ops->leave(bench.rank[1], &pair[1].reference);
+    assert_int_equal(bench.ops->leave(bench.rank[1], &pair[1].reference), RONDO_ERR_PEER);
     assert_int_equal(readers(&bench, 0, &pair[0]), 0);
     on[0] = bound_send(2, 1, pair[1].base, &pair[1]);
     bench_post(&bench, 2, &on[1], 1);

@@ -48,6 +48,11 @@ tests_transport_processes_CFLAGS = $(test_cflags)
 tests_transport_processes_LDADD = $(test_ldadd)
 
 if HAVE_UCX
+check_PROGRAMS += tests/transport/route
+tests_transport_route_SOURCES = tests/transport/route.c $(transport_bench)
+tests_transport_route_CFLAGS = $(test_cflags)
+tests_transport_route_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/transport/ucx
 tests_transport_ucx_SOURCES = tests/transport/ucx.c $(transport_bench)
 tests_transport_ucx_CFLAGS = $(test_cflags)
