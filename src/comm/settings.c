@@ -83,8 +83,6 @@ int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
     if (!err)
         err = set_text(&config->interface, from->interface);
     if (!err)
-        err = set_text(&config->net_devices, from->net_devices);
-    if (!err)
         err = set_text(&config->trace, from->trace);
     if (!err)
         err = set_text(&config->net_devices, from->net_devices);
