@@ -10,7 +10,7 @@
 /* fp32 kernels, fp32 partials and sums of at most a few thousand terms of unit variance. */
 #define BAR 1e-5
 
-enum { LAYOUTS = 3, MAX_RANKS = 8, MAX_PROBLEMS = 32, MAX_SCHEMES = 12 };
+enum { LAYOUTS = 3, MAX_RANKS = 8, MAX_PROBLEMS = 32, MAX_SCHEMES = 64 };
 
 /* What is compared: with fp64 on one rank, then gradients of the scheme's twin, which differs from it
  * in the backward alone. */
@@ -22,6 +22,11 @@ struct error {
 
 struct scheme {
     const char *schedule, *backward, *binding;
+    const char *host_transfers;   /* NULL: the plan chooses */
+    int pieces;                   /* 0: 1 */
+    int64_t chunk_bytes;          /* 0: the plan chooses */
+    const rondo_kernel_t *kernel; /* NULL: the test's */
+    int64_t longer;               /* not 0: made for so many tokens more, and bound to those of the problem */
 };
 
 /* One rank of one case. */

@@ -175,7 +175,24 @@ static int keep_counts(rondo_plan_t plan, struct outcome *outcome)
     return err;
 }
 
-static int run_scheme(rondo_comm_t comm, rondo_layout_t layout, const struct test *t,
+/* A plan for more tokens, that is then bound to those of the problem. */
+static int make_longer(rondo_comm_t comm, rondo_layout_kind_t kind, int ranks, const struct problem *p,
+                       const rondo_attention_desc_t *desc, const rondo_plan_options_t *options,
+                       int64_t longer, rondo_plan_t *plan)
+{
+    rondo_layout_desc_t layout_desc = RONDO_LAYOUT_DESC_INIT;
+    rondo_layout_t layout = NULL;
+    int err;
+
+    layout_desc.kind = kind, layout_desc.tokens = p->tokens + longer, layout_desc.ranks = ranks;
+    err = rondo_layout_create(&layout_desc, &layout);
+    if (!err)
+        err = rondo_attention_plan(comm, layout, desc, options, plan);
+    rondo_layout_destroy(layout);
+    return err ? err : rondo_plan_bind(*plan, p->tokens, NULL, 0);
+}
+
+static int run_scheme(rondo_comm_t comm, rondo_layout_t layout, const struct test *t, int kind,
                       const struct problem *p, const struct scheme *scheme, struct shard *s,
                       struct outcome *outcome)
 {
@@ -189,9 +206,16 @@ static int run_scheme(rondo_comm_t comm, rondo_layout_t layout, const struct tes
     desc.qk_dim = p->qk_dim, desc.v_dim = p->v_dim;
     options.kernel_name = t->kernel;
     options.schedule = scheme->schedule, options.backward = scheme->backward;
-    options.binding = scheme->binding, options.pieces = 1;
+    options.binding = scheme->binding, options.pieces = scheme->pieces ? scheme->pieces : 1;
+    options.chunk_bytes = scheme->chunk_bytes;
+    if (scheme->host_transfers)
+        options.host_transfers = scheme->host_transfers;
+    if (scheme->kernel)
+        options.kernel_name = NULL, options.kernel = scheme->kernel;
     unset_outputs(s, p);
-    err = rondo_attention_plan(comm, layout, &desc, &options, &plan);
+    err = scheme->longer ? make_longer(comm, (rondo_layout_kind_t)kind, t->ranks, p, &desc, &options,
+                                       scheme->longer, &plan)
+                         : rondo_attention_plan(comm, layout, &desc, &options, &plan);
     if (!err)
         err = run_plan(plan, s);
     if (!err)
@@ -217,7 +241,7 @@ static int run_problem(rondo_comm_t comm, struct test *t, int kind, int index, i
     for (int i = 0; !err && i < t->scheme_count; i++) {
         struct outcome *outcome = &t->outcomes[i][kind][index][rank];
 
-        err = run_scheme(comm, layout, t, p, &t->schemes[i], &s, outcome);
+        err = run_scheme(comm, layout, t, kind, p, &t->schemes[i], &s, outcome);
         if (!err)
             compare_all(outcome->errors, &s, p, is_twin(t, i));
         else

@@ -7,6 +7,11 @@ tests_e2e_attention_SOURCES = tests/e2e/attention.c tests/e2e/attention.h \
 	tests/ranks.c tests/ranks.h
 tests_e2e_attention_LDADD = librondo_core.la
 
+check_PROGRAMS += tests/e2e/chunks
+tests_e2e_chunks_SOURCES = tests/e2e/chunks.c tests/e2e/attention.h tests/e2e/attention_rank.c \
+	tests/e2e/oracle.c tests/e2e/oracle.h tests/ranks.c tests/ranks.h
+tests_e2e_chunks_LDADD = librondo_core.la
+
 # Training on P ranks against one: minutes, so not part of check.
 noinst_PROGRAMS += tests/e2e/parity_compare
 tests_e2e_parity_compare_SOURCES = tests/e2e/parity_compare.c
