@@ -8,9 +8,12 @@
 #define CHUNKS_OF_BLOCK 16
 #define CHUNK_MIN_BYTES ((int64_t)128 << 10)
 #define CHUNK_MAX_BYTES ((int64_t)1 << 20)
-/* Then no block has more than these, and fewer where ranks are so many that messages run out of numbers. */
+/* Then no block has more than these, and fewer where ranks are so many that messages between two of them
+ * would run out of numbers: a pass sends at most five tensors of each rank's block from one to another. */
 #define CHUNKS_MAX 256
-#define CHUNKS_MAX_OF_ALL (RI_TAG_MESSAGES / 8)
+#define CHUNKS_MAX_OF_ALL (RI_TAG_MESSAGES / 32)
+/* More messages have no numbers anyway. */
+#define CHUNKS_MAX_WISHED (RI_TAG_MESSAGES + 1)
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -37,7 +40,7 @@ static int64_t token_bytes(const struct ri_pass *pass, int bundle)
 static uint32_t chunks_of_block(const struct ri_plan *plan, int64_t tokens, int64_t bytes)
 {
     int64_t wish = plan->choice.chunk_bytes, block = tokens * bytes;
-    int64_t most = wish ? tokens : min64(CHUNKS_MAX, CHUNKS_MAX_OF_ALL / plan->place.ranks);
+    int64_t most = wish ? CHUNKS_MAX_WISHED : min64(CHUNKS_MAX, CHUNKS_MAX_OF_ALL / plan->place.ranks);
     int64_t chunks = wish ? block / wish
                           : max64(min64(CHUNKS_OF_BLOCK, block / CHUNK_MIN_BYTES), block / CHUNK_MAX_BYTES);
 

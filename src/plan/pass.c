@@ -18,10 +18,14 @@ const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle
 
 /* ---- messages ---- */
 
+/* Messages of a rank with all others: more would take gigabytes. */
+#define MESSAGES_MAX (1u << 24)
+
 struct listing {
     struct ri_pass *pass;
     uint32_t *counts; /* [2][ranks] numbers given out so far, from and to each rank: equal at both ends */
     uint32_t next, next_chunk;
+    int full;         /* there are more than can be numbered: the list has ended */
 };
 
 static void add_message(struct listing *l, struct ri_message message)
@@ -71,13 +75,14 @@ static void list_step_messages(struct listing *l, const struct ri_step *step)
         add_stamp(l, RI_NUMBER_STAMP, send);
         *count = RI_NUMBER_FIRST;
     }
-    for (uint32_t c = 0; c < chunks; c++) {
+    for (uint32_t c = 0; c < chunks && !l->full; c++) {
         for (int b = 0; b < moved->blocks; b++)
             for (t = ri_pass_tensors(l->pass, bundle); *t != RI_TENSORS; t++)
                 add_message(l, (struct ri_message){ .number = (*count)++, .chunk = c, .block = (uint16_t)b,
                                                     .tensor = (uint8_t)*t, .send = (uint8_t)send });
         if (chunks > 1)
             end_chunk(l);
+        l->full = *count > RI_TAG_MESSAGES || l->next > MESSAGES_MAX;
     }
     if (first)
         add_stamp(l, RI_NUMBER_ANSWER, !send);
@@ -85,12 +90,13 @@ static void list_step_messages(struct listing *l, const struct ri_step *step)
         end_chunk(l);
 }
 
-static uint32_t walk_messages(struct ri_pass *pass, uint32_t *counts)
+/* 0: they cannot be numbered. */
+static int walk_messages(struct ri_pass *pass, uint32_t *counts)
 {
-    struct listing l = { pass, counts, 0, 0 };
+    struct listing l = { pass, counts, 0, 0, 0 };
 
     memset(counts, 0, 2 * (size_t)pass->plan->place.ranks * sizeof(*counts));
-    for (uint32_t i = 0; i < pass->schedule->step_count; i++) {
+    for (uint32_t i = 0; i < pass->schedule->step_count && !l.full; i++) {
         pass->first_message[i] = l.next;
         pass->first_chunk[i] = l.next_chunk;
         if (ri_step_moves(&pass->schedule->steps[i]))
@@ -98,25 +104,25 @@ static uint32_t walk_messages(struct ri_pass *pass, uint32_t *counts)
     }
     pass->first_message[pass->schedule->step_count] = l.next;
     pass->first_chunk[pass->schedule->step_count] = l.next_chunk;
-    return l.next;
+    return !l.full;
 }
 
 static int list_messages(struct ri_pass *pass)
 {
     uint32_t *counts = calloc(2 * (size_t)pass->plan->place.ranks, sizeof(*counts));
-    uint32_t steps = pass->schedule->step_count, count;
+    uint32_t steps = pass->schedule->step_count;
 
     pass->first_message = calloc((size_t)steps + 1, sizeof(uint32_t));
     pass->first_chunk = calloc((size_t)steps + 1, sizeof(uint32_t));
     if (!counts || !pass->first_message || !pass->first_chunk)
         goto no_memory;
-    count = walk_messages(pass, counts);
-    if (count > RI_TAG_MESSAGES) {
+    if (!walk_messages(pass, counts)) {
         free(counts);
-        return ri_error(RONDO_ERR_UNSUPPORTED, "schedule %s has %u messages on one rank; %d can be numbered; "
-                        "use a larger chunk_bytes", pass->schedule->name, count, RI_TAG_MESSAGES);
+        return ri_error(RONDO_ERR_UNSUPPORTED, "schedule %s has more messages than can be numbered (%d from one "
+                        "rank to another); use a larger chunk_bytes (or RONDO_CHUNK)", pass->schedule->name,
+                        RI_TAG_MESSAGES);
     }
-    pass->messages = calloc((size_t)count + 1, sizeof(*pass->messages));
+    pass->messages = calloc((size_t)pass->first_message[steps] + 1, sizeof(*pass->messages));
     pass->chunk_end = calloc((size_t)pass->first_chunk[steps] + 1, sizeof(uint32_t));
     if (!pass->messages || !pass->chunk_end)
         goto no_memory;

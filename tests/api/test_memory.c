@@ -215,6 +215,35 @@ static void memory_refuses_each_argument(void **state)
     run(2, &shape, &options, memory_refuses_body);
 }
 
+/* One message more than 2^32 would be few again. */
+static int too_many_messages_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_CONTIGUOUS, (int64_t)ranks << 26, ranks);
+    rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT;
+    int bad = 0;
+
+    for (int64_t chunk_bytes = 1; rank == 0 && chunk_bytes < 64 << 10; chunk_bytes *= 8) {
+        t->options.chunk_bytes = chunk_bytes;
+        bad += expect_error(rondo_plan_memory(comm, layout, &desc, &t->options, &memory), RONDO_ERR_UNSUPPORTED,
+                            "use a larger chunk_bytes", NULL, "chunk_bytes");
+    }
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void messages_that_cannot_be_numbered_are_refused(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+
+    (void)state;
+    options.schedule = "ring";
+    run(17, &shape, &options, too_many_messages_body);
+}
+
 /* ---- a pool that cannot grow ---- */
 
 static int start_forward(rondo_plan_t plan, const struct shard *s, rondo_request_t *request)
@@ -375,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_ring_keeps_two_blocks),
         cmocka_unit_test(a_long_sequence_costs_its_shards),
         cmocka_unit_test(memory_refuses_each_argument),
+        cmocka_unit_test(messages_that_cannot_be_numbered_are_refused),
         cmocka_unit_test(a_pool_that_cannot_grow_stays_as_it_was),
         cmocka_unit_test(tables_are_what_is_allocated),
     };
