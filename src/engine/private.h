@@ -23,7 +23,7 @@ struct ri_engine {
     uint32_t transfer_count, work_count;
     uint32_t lanes;                   /* bit l: something moves on lane l */
     uint32_t first_transfer, first_work; /* all before are DONE */
-    uint32_t posted, done;            /* transfer steps UNDER_WAY; steps DONE */
+    uint32_t posted, done;            /* transfer steps with a chunk under way; steps DONE */
     /* What is bound.  A step that reads what a bound RECV brought is one of its reads; a step that
      * rewrites what a bound SEND gave out waits for its readers, beside its dependencies. */
     uint8_t *dep_reads;               /* [dep_count] by dependency */

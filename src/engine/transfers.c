@@ -37,7 +37,6 @@ static int begin_step(struct ri_engine *engine, uint32_t step)
         return err;
     engine->state[step] = RI_STEP_UNDER_WAY;
     engine->began_ns[step] = program->transport->trace ? ri_now_ns() : 0;
-    engine->posted++;
     return 0;
 }
 
@@ -56,8 +55,10 @@ static int post_chunks(struct ri_engine *engine, uint32_t step, int *acted)
         for (uint32_t i = span.first; !err && i < span.end; i++) {
             struct ri_xfer *xfer = &engine->program->xfers[i];
 
-            err = transport->ops->post(transport, &xfer, 1);
+            if (xfer->state == RI_XFER_IDLE)
+                err = transport->ops->post(transport, &xfer, 1);
         }
+        engine->posted += engine->begun[step] == engine->ended[step];
         engine->begun[step]++;
         *acted = 1;
     }
@@ -191,11 +192,13 @@ static int collect_step(struct ri_engine *engine, uint32_t step, int *acted)
         if (done > 0)
             *acted = 1;
     }
-    if (done < 0 || engine->ended[step] < chunk_count(engine->program, step))
-        return done < 0 ? done : 0;
+    if (done < 0)
+        return done;
+    engine->posted -= engine->ended[step] == engine->begun[step];
+    if (engine->ended[step] < chunk_count(engine->program, step))
+        return 0;
     if (engine->program->transport->trace)
         ri_engine_trace(engine, step, engine->began_ns[step], ri_now_ns());
-    engine->posted--;
     ri_engine_finish_step(engine, step);
     return 0;
 }
@@ -208,7 +211,7 @@ int ri_engine_collect(struct ri_engine *engine, int *acted)
         uint32_t step = engine->transfers[i];
         int err;
 
-        if (engine->state[step] != RI_STEP_UNDER_WAY)
+        if (engine->state[step] != RI_STEP_UNDER_WAY || engine->ended[step] == engine->begun[step])
             continue;
         left--;
         err = collect_step(engine, step, acted);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "plan/plan.h"
+#include "plan/chunks.h"
 
 static const uint64_t stamp_magic = 0x72692d7374616d70u;
 
@@ -80,23 +80,35 @@ int ri_stamp_check(const struct ri_pass *pass, const struct ri_stamp *theirs, in
     return 0;
 }
 
-/* Stamps are copied also where their step binds: they are not part of what it gives to read. */
+/* Stamps are copied also where their step binds: they are not part of what it gives to read.  Chunks that
+ * the bound length does not have are not sent: both ends know them. */
 int ri_run_prepare(void *owner, uint32_t step)
 {
     struct ri_run *run = owner;
     const struct ri_pass *pass = run->pass;
+    uint32_t chunks = ri_chunks_of_transfer(pass, step);
 
-    for (uint32_t m = pass->first_message[step]; m < pass->first_message[step + 1]; m++)
-        if (pass->messages[m].tensor == RI_STAMP)
-            run->xfers[m].bind = 0;
+    for (uint32_t m = pass->first_message[step]; m < pass->first_message[step + 1]; m++) {
+        struct ri_xfer *xfer = &run->xfers[m];
+
+        if (pass->messages[m].tensor == RI_STAMP) {
+            xfer->bind = 0;
+        } else if (pass->messages[m].chunk >= chunks) {
+            xfer->state = RI_XFER_DONE;
+            xfer->moved_bytes = 0;
+        }
+    }
     ri_in_place_prepare(run, step);
     return 0;
 }
 
-/* A chunk without a stamp has failed, perhaps for the size of a message.  Earlier chunks with this peer
- * bring the stamp that tells why, and they may still be under way.  1: not yet. */
-static int find_cause(const struct ri_run *run, int peer)
+/* A chunk without a stamp has failed.  When it was for the size of a message, which ranks that bound
+ * different lengths see, the stamp of the first chunk from this peer, or the answer to ours, tells why.  It
+ * may still be under way: 1, not yet.  A lost connection brings no more stamps, and is a cause itself: 0. */
+static int find_cause(const struct ri_run *run, int peer, int status)
 {
+    if (status != RONDO_ERR_MISMATCH)
+        return 0;
     for (int i = 0; i < 2; i++) {
         const struct ri_stamp *stamp = &run->stamps[i * run->pass->plan->place.ranks + peer];
 
@@ -122,7 +134,9 @@ int ri_run_arrived(void *owner, uint32_t step, uint32_t first, uint32_t end)
     }
     for (uint32_t m = first; !err && m < end; m++)
         if (run->xfers[m].state == RI_XFER_FAILED)
-            return pass->messages[m].tensor == RI_STAMP ? 0 : find_cause(run, run->xfers[m].peer);
+            return pass->messages[m].tensor == RI_STAMP
+                       ? 0
+                       : find_cause(run, run->xfers[m].peer, run->xfers[m].status);
     if (!err)
         ri_in_place_arrived(run, step, first, end);
     return err;

@@ -189,7 +189,8 @@ static void fill_from_pieces(const struct ri_pass *pass, const struct tie *tie, 
     }
 }
 
-/* A chunk needs those that have its tokens. */
+/* A chunk needs those that have its tokens, and the step's first also the first: it may be empty, and what
+ * is asked of the other's slot when the step begins must be known by then. */
 static void fill_chunks(const struct ri_pass *pass, const struct tie *tie, uint32_t *need, uint32_t units)
 {
     struct chunks from = chunks_of(pass, tie->on_index), to = chunks_of(pass, tie->index);
@@ -199,7 +200,7 @@ static void fill_chunks(const struct ri_pass *pass, const struct tie *tie, uint3
         struct ri_region chunk = ri_chunks_cut(to.count, &to.region, u);
         struct tokens tokens = { chunk.first, chunk.first + chunk.count };
 
-        need[u] = find_chunks(&from, &tokens, &first, &end) ? end : 0;
+        need[u] = find_chunks(&from, &tokens, &first, &end) ? end : u == 0;
     }
 }
 
