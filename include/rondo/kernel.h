@@ -37,6 +37,10 @@ typedef struct rondo_tensor {
     int64_t batch_stride, token_stride, head_stride;
 } rondo_tensor_t;
 
+/* A call reads and writes only tokens of its tiles: queries (q, o, lse, dO, delta, dq) of their query ranges, keys
+ * (k, v, dk, dv) of their key ranges.  Blocks move in chunks, beside the work: other rows of what is read may
+ * not have come yet, and other rows of o, lse, dq, dk, dv may be on their way to another rank. */
+
 /* What all calls of one plan have in common. */
 typedef struct rondo_kernel_shape {
     size_t struct_bytes;
