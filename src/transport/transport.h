@@ -105,7 +105,8 @@ struct ri_transport_ops {
     int (*arm)(struct ri_transport *transport);
 
     /* So many more messages (fewer, when negative) may be posted at once than before: memory for them is
-     * there, and post does not allocate.  RONDO_ERR_MEMORY, and nothing has changed.  NULL: no need. */
+     * there, and post does not allocate; but memory of copies of what the caller owns is made at first use.
+     * RONDO_ERR_MEMORY, and nothing has changed.  NULL: no need. */
     int (*reserve)(struct ri_transport *transport, int messages);
 
     /* Memory of this rank.  alloc, free; NULL: none of its own kind.  alloc gives zeroed memory, aligned to
