@@ -28,6 +28,8 @@ static int find_locals(struct ri_shm *self, const struct ri_transport_params *pa
                         (int)RI_SHM_LOCALS_MAX, self->locals);
     self->local_of = calloc((size_t)params->ranks, sizeof(*self->local_of));
     self->peers = calloc((size_t)self->locals, sizeof(*self->peers));
+    for (int p = 0; self->peers && p < self->locals; p++)
+        self->peers[p].wake_fd = self->peers[p].keep_fd = self->peers[p].memory_fd = -1;
     if (!self->local_of || !self->peers)
         return ri_error(RONDO_ERR_MEMORY, "no memory for %d ranks", params->ranks);
     for (int r = 0, local = 0; r < params->ranks; r++) {
@@ -35,7 +37,6 @@ static int find_locals(struct ri_shm *self, const struct ri_transport_params *pa
         if (self->local_of[r] < 0)
             continue;
         self->peers[local - 1].rank = r;
-        self->peers[local - 1].wake_fd = self->peers[local - 1].keep_fd = -1;
         self->peers[local - 1].is_peer = !params->peers || params->peers[r];
     }
     self->me = self->local_of[params->rank];
@@ -107,7 +108,7 @@ static void shm_close(struct ri_transport *transport)
 
     if (!self)
         return;
-    if (self->front) {
+    if (self->front && self->address.pid == (int32_t)getpid()) { /* a child of ours does not have it */
         ri_shm_give_up_all(self);
         atomic_store(&self->front->closed, 1);
         atomic_store(&self->front->asleep, 0); /* nobody need open what wakes us any more */
@@ -158,7 +159,7 @@ static int shm_progress(struct ri_transport *transport)
         }
     if (is_news && atomic_load_explicit(&self->front->let_go, memory_order_relaxed))
         self->events += (int)atomic_exchange(&self->front->let_go, 0);
-    if (is_news && self->revoked)
+    if (is_news && self->unsettled)
         ri_shm_settle_left(self);
     if (self->work.first)
         ri_shm_work(self);
@@ -263,8 +264,9 @@ static int shm_leave(struct ri_transport *transport, const struct ri_reference *
 
 static void shm_revoke(struct ri_transport *transport, struct ri_xfer *send)
 {
+    (void)transport;
     if (send->bind && send->handle)
-        ri_shm_revoke(shm_of(transport), send->handle);
+        ri_shm_revoke(send->handle);
 }
 
 const struct ri_transport_ops ri_transport_shm = {

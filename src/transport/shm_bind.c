@@ -72,10 +72,9 @@ int ri_shm_leave(struct ri_shm *self, struct ri_shm_lend *lend, int holder)
     return 0;
 }
 
-void ri_shm_revoke(struct ri_shm *self, struct ri_shm_op *op)
+void ri_shm_revoke(struct ri_shm_op *op)
 {
     atomic_store(&op->lend->revoked, 1);
-    self->revoked = 1;
 }
 
 int ri_shm_readers(struct ri_shm *self, struct ri_xfer *send)
@@ -96,11 +95,10 @@ void ri_shm_settle_left(struct ri_shm *self)
 {
     struct ri_shm_op *op = self->left.first;
 
-    self->revoked = 0;
+    self->unsettled = 0;
     while (op) {
         struct ri_shm_op *next = op->next;
 
-        self->revoked |= op->lend && atomic_load(&op->lend->revoked);
         ri_shm_send_settle(self, op);
         op = next;
     }

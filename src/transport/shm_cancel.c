@@ -33,13 +33,14 @@ static void send_withdrawn(struct ri_shm *self, struct ri_shm_op *op)
 }
 
 /* Its receiver neither ends its slice nor finds the slot as it was. */
-static void seize(struct ri_shm_slot *slot)
+static int seize(struct ri_shm_slot *slot)
 {
     uint32_t old = atomic_load(&slot->state);
 
-    while ((old & RI_SHM_STATES) == RI_SHM_COPYING &&
-           !atomic_compare_exchange_weak(&slot->state, &old, RI_SHM_WITHDRAWN | (old & RI_SHM_LISTED)))
-        ;
+    while ((old & RI_SHM_STATES) == RI_SHM_COPYING)
+        if (atomic_compare_exchange_weak(&slot->state, &old, RI_SHM_WITHDRAWN | (old & RI_SHM_LISTED)))
+            return 1;
+    return 0;
 }
 
 static void send_give_up(struct ri_shm *self, struct ri_shm_op *op, int64_t deadline_ns)
@@ -57,7 +58,7 @@ static void send_give_up(struct ri_shm *self, struct ri_shm_op *op, int64_t dead
             break;
         state = ri_shm_slot_state(slot);
         if (state == RI_SHM_COPYING && ri_now_ns() > deadline_ns)
-            seize(slot);
+            op->seized = seize(slot);
         else if (state == RI_SHM_COPYING)
             sched_yield();
     } while (state == RI_SHM_POSTED || state == RI_SHM_MATCHED || state == RI_SHM_COPYING);
@@ -168,5 +169,7 @@ void ri_shm_give_up_all(struct ri_shm *self)
         ri_shm_release(self, self->reads.first);
     for (struct ri_shm_op *op = self->left.first; op; op = op->next)
         if (op->lend == &op->slot->lend)
-            ri_shm_revoke(self, op);
+            ri_shm_revoke(op);
+        else if (op->counts && !op->seized) /* else who copies is perhaps still at it */
+            ri_shm_lend_drop(self, op->lend, op->holder);
 }

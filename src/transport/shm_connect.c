@@ -62,7 +62,7 @@ static int find_by_asking(struct ri_shm *self, const struct ri_shm_address *addr
                           int64_t deadline_ns)
 {
     const struct timespec pause = { .tv_nsec = 100000 };
-    int fd = ri_shm_pass_ask(address->random), got = fd < 0 ? -1 : 0, failed;
+    int fd = ri_shm_pass_ask(self, address->random, deadline_ns), got = fd < 0 ? -1 : 0, failed;
 
     while (!got) {
         ri_shm_pass_serve(self); /* who asks us may be who we ask */
@@ -93,6 +93,7 @@ static int map_file(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
         return ri_error(RONDO_ERR_MEMORY, "rank %d cannot map %llu bytes of rank %d for transport shm: %m",
                         self->base.rank, (unsigned long long)address->bytes, peer->rank);
     madvise(base, address->bytes, MADV_DONTDUMP);
+    madvise(base, address->bytes, MADV_DONTFORK); /* or a child keeps it when all ranks have ended */
     peer->base = base;
     peer->bytes = address->bytes;
     peer->front = base;
@@ -122,12 +123,12 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
         return ri_error(RONDO_ERR_MISMATCH, "rank %d has another layout of transport shm than rank %d: "
                         "start all with one version of Rondo", peer->rank, self->base.rank);
     peer->pid = address->pid;
-    peer->remote_wake_fd = address->wake_fd;
-    peer->wake_inode = address->wake_inode;
     probe(peer, address);
     if (peer->base)
         return 0; /* ourselves */
+    peer->memory_fd = address->memory_fd;
     if (find_in_proc(address, fds)) {
+        peer->memory_fd = -1;
         failed = errno;
         if (find_by_asking(self, address, fds, deadline_ns))
             return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d: "
@@ -138,7 +139,7 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
     err = map_file(self, peer, address, fds[0]);
     close(fds[0]);
     fds[0] = -1;
-    if (err || (!peer->is_peer && fds[2] < 0)) { /* should it ever have to be woken, it is opened again */
+    if (err) {
         close_all(fds);
         return err;
     }
@@ -165,28 +166,77 @@ static int map_all(struct ri_shm *self, const void *const *addresses, const size
     return err;
 }
 
+/* Where we see its process: has it ended? */
+static int has_ended(const struct ri_shm_peer *peer)
+{
+    char path[64];
+    struct stat file;
+
+    if (peer->memory_fd < 0)
+        return 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)peer->pid, (int)peer->memory_fd);
+    return lstat(path, &file) != 0 && (errno == ENOENT || errno == ESRCH);
+}
+
+/* A rank that could not connect has said so. */
+static int look_for_failures(struct ri_shm *self)
+{
+    for (int p = 0; p < self->locals; p++) {
+        const struct ri_shm_front *front = self->peers[p].front;
+
+        if (atomic_load(&front->closed) && front->why[0])
+            return ri_error(RONDO_ERR_PEER, "%.*s", (int)sizeof(front->why) - 1, front->why);
+    }
+    return 0;
+}
+
+static int await_peer(struct ri_shm *self, int p, int64_t deadline_ns)
+{
+    struct ri_shm_peer *peer = &self->peers[p];
+    _Atomic uint32_t *joined = &self->front->pairs[p].joined;
+    struct timespec pause = { .tv_nsec = 50000 };
+
+    while (atomic_load(joined) == RI_SHM_ABSENT) {
+        int is_gone = has_ended(peer) || atomic_load(&peer->front->closed);
+        int err = look_for_failures(self);
+
+        if (err)
+            return err;
+        if (is_gone && atomic_load(joined) == RI_SHM_ABSENT)
+            return ri_error(RONDO_ERR_PEER, "rank %d has ended before it was connected over transport "
+                            "shm", peer->rank);
+        if (ri_now_ns() > deadline_ns)
+            return ri_error(RONDO_ERR_TIMEOUT, "rank %d does not answer over transport shm", peer->rank);
+        ri_shm_pass_serve(self);
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 400000)
+            pause.tv_nsec *= 2;
+    }
+    peer->reads_us = atomic_load(joined) == RI_SHM_READABLE;
+    return 0;
+}
+
 /* Until all have mapped us. */
 static int await(struct ri_shm *self, int64_t deadline_ns)
 {
-    struct timespec pause = { .tv_nsec = 50000 };
+    int err = 0;
 
-    for (int p = 0; p < self->locals; p++) {
-        struct ri_shm_peer *peer = &self->peers[p];
-        _Atomic uint32_t *joined = &self->front->pairs[p].joined;
+    for (int p = 0; p < self->locals && !err; p++)
+        err = await_peer(self, p, deadline_ns);
+    return err;
+}
 
-        while (atomic_load(joined) == RI_SHM_ABSENT) {
-            if (atomic_load(&peer->front->closed))
-                return ri_error(RONDO_ERR_PEER, "rank %d has given up to connect transport shm", peer->rank);
-            if (ri_now_ns() > deadline_ns)
-                return ri_error(RONDO_ERR_TIMEOUT, "rank %d does not answer over transport shm", peer->rank);
-            ri_shm_pass_serve(self);
-            nanosleep(&pause, NULL);
-            if (pause.tv_nsec < 1000000)
-                pause.tv_nsec *= 2;
-        }
-        peer->reads_us = atomic_load(joined) == RI_SHM_READABLE;
-    }
-    return 0;
+/* So that the others wait no longer. */
+static void tell_failure(struct ri_shm *self, int err)
+{
+    struct ri_shm_front *front = self->front;
+
+    if (err == RONDO_ERR_PEER) /* names the first that failed */
+        snprintf(front->why, sizeof(front->why), "%s", rondo_last_error());
+    else
+        snprintf(front->why, sizeof(front->why), "rank %d could not connect: %s", self->base.rank,
+                 rondo_last_error());
+    atomic_store(&front->closed, 1);
 }
 
 static void describe(struct ri_shm *self, struct ri_shm_peer *peer)
@@ -207,12 +257,13 @@ int ri_shm_connect(struct ri_shm *self, const void *const *addresses, const size
 {
     int err = map_all(self, addresses, address_bytes, deadline_ns);
 
-    if (err)
-        return err;
-    for (int p = 0; p < self->locals; p++)
+    for (int p = 0; p < self->locals && !err; p++)
         atomic_store(&ri_shm_pair_at(self, p, self->me)->joined,
                      self->peers[p].cma_errno ? RI_SHM_MAPPED : RI_SHM_READABLE);
-    err = await(self, deadline_ns);
+    if (!err)
+        err = await(self, deadline_ns);
+    if (err)
+        tell_failure(self, err);
     for (int p = 0; p < self->locals && !err; p++)
         describe(self, &self->peers[p]);
     return err;

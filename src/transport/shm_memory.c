@@ -20,7 +20,7 @@
 #endif
 
 static const uint64_t least_bytes = (uint64_t)64 << 20;
-static const uint64_t host_bytes = (uint64_t)16 << 40; /* address space for all ranks of a host */
+static const uint64_t host_bytes = (uint64_t)32 << 40; /* address space, when all ranks are threads */
 
 static uint64_t page_up(uint64_t bytes)
 {
@@ -52,26 +52,27 @@ static int fits(uint64_t bytes)
 }
 
 /* As large as the machine's memory, or four times this rank's share of it, when all ranks of the host can
- * be mapped with that.  A process with a limit on its address space keeps three quarters of it for other
- * things. */
+ * be mapped with that, also where they are threads of one process and each maps all.  A process with a limit
+ * on its address space keeps three quarters of it for other things, as far as that leaves the least. */
 static int choose_bytes(const struct ri_shm *self, uint64_t *bytes)
 {
     struct rlimit limit = { 0, 0 };
-    uint64_t locals = (uint64_t)self->locals, space = limit_of(getrlimit(RLIMIT_AS, &limit), &limit);
+    uint64_t locals = (uint64_t)self->locals, maps = locals * locals;
+    uint64_t space = limit_of(getrlimit(RLIMIT_AS, &limit), &limit);
     uint64_t file = limit_of(getrlimit(RLIMIT_FSIZE, &limit), &limit);
     uint64_t most = page_up((uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
 
     if (locals > 4)
         most = most / locals * 4;
-    if (most < least_bytes)
-        most = least_bytes;
-    if (space != UINT64_MAX && most > space / 4 / locals)
-        most = space / 4 / locals;
-    if (most > host_bytes / locals)
-        most = host_bytes / locals;
-    while (most >= least_bytes && !fits(most * locals))
+    if (space != UINT64_MAX && most > space / 4 / maps)
+        most = space / 4 / maps;
+    if (most > host_bytes / maps)
+        most = host_bytes / maps;
+    while (most > least_bytes && !fits(most * maps))
         most /= 2;
     if (most < least_bytes)
+        most = least_bytes;
+    if (!fits(most * locals))
         return ri_error(RONDO_ERR_MEMORY, "transport shm maps %d ranks of a host, at least %llu MB each, "
                         "and finds no address space for them: raise ulimit -v", self->locals,
                         (unsigned long long)(least_bytes >> 20));
@@ -171,6 +172,7 @@ int ri_shm_memory_open(struct ri_shm *self)
                         "%m", (unsigned long long)bytes);
     }
     me->bytes = bytes;
+    madvise(me->base, bytes, MADV_DONTFORK);
     return make_front(self);
 }
 
@@ -224,9 +226,24 @@ static void block_join(struct ri_shm_block *block)
     free(next);
 }
 
+static struct ri_shm_block *no_block(const struct ri_shm *self, size_t bytes)
+{
+    size_t free_bytes = 0, longest_bytes = 0;
+
+    for (const struct ri_shm_block *block = self->blocks; block; block = block->next) {
+        free_bytes += block->used ? 0 : block->bytes;
+        if (!block->used && block->bytes > longest_bytes)
+            longest_bytes = block->bytes;
+    }
+    ri_error(RONDO_ERR_MEMORY, "transport shm has no %zu bytes left: of the %zu that a rank may share %zu are "
+             "free, at most %zu in one piece: free what is not used any more, or start fewer ranks per "
+             "host", bytes, self->peers[self->me].bytes, free_bytes, longest_bytes);
+    return NULL;
+}
+
 /* It takes a block that the list holds for a lost one. */
 RI_ANALYZER_IGNORE("-Wanalyzer-malloc-leak")
-struct ri_shm_block *ri_shm_block_new(struct ri_shm *self, size_t bytes)
+static struct ri_shm_block *block_find_new(struct ri_shm *self, size_t bytes)
 {
     struct ri_shm_block *block = self->blocks;
     size_t pages_bytes = bytes && bytes <= self->peers[self->me].bytes ? page_up(bytes) : page_up(1);
@@ -235,11 +252,8 @@ struct ri_shm_block *ri_shm_block_new(struct ri_shm *self, size_t bytes)
         block = NULL;
     while (block && (block->used || block->bytes < pages_bytes))
         block = block->next;
-    if (!block) {
-        ri_error(RONDO_ERR_MEMORY, "transport shm has no %zu bytes left of the %zu that a rank may "
-                 "share", bytes, self->peers[self->me].bytes);
-        return NULL;
-    }
+    if (!block)
+        return no_block(self, bytes);
     if (block_split(block, pages_bytes))
         return NULL;
     if (commit(self, block->offset, pages_bytes)) {
@@ -284,14 +298,29 @@ static size_t stage_bytes(size_t bytes)
     return (bytes + step - 1) / step * step;
 }
 
-static void drop_spare_stages(struct ri_shm *self)
+/* The oldest of the spare ones go back, until they are no more than that. */
+static void spare_stages_trim(struct ri_shm *self, size_t most_bytes)
 {
-    while (self->spare_stages) {
-        struct ri_shm_block *block = self->spare_stages;
+    while (self->spare_stages && self->spare_bytes > most_bytes) {
+        struct ri_shm_block **link = &self->spare_stages, *block;
 
-        self->spare_stages = block->spare;
+        while ((*link)->spare)
+            link = &(*link)->spare;
+        block = *link;
+        *link = NULL;
+        self->spare_bytes -= block->bytes;
         ri_shm_block_free(self, block);
     }
+}
+
+struct ri_shm_block *ri_shm_block_new(struct ri_shm *self, size_t bytes)
+{
+    struct ri_shm_block *block = block_find_new(self, bytes);
+
+    if (block || !self->spare_stages)
+        return block;
+    spare_stages_trim(self, 0);
+    return block_find_new(self, bytes);
 }
 
 struct ri_shm_block *ri_shm_stage_new(struct ri_shm *self, size_t bytes)
@@ -304,17 +333,24 @@ struct ri_shm_block *ri_shm_stage_new(struct ri_shm *self, size_t bytes)
     block = *link;
     if (block) {
         *link = block->spare;
-        return block;
+        self->spare_bytes -= block->bytes;
+    } else {
+        block = ri_shm_block_new(self, wanted);
     }
-    block = ri_shm_block_new(self, wanted);
-    if (block || !self->spare_stages)
-        return block;
-    drop_spare_stages(self);
-    return ri_shm_block_new(self, wanted);
+    if (!block)
+        return NULL;
+    block->spare = NULL;
+    self->stage_bytes += block->bytes;
+    if (self->stage_bytes > self->most_stage_bytes)
+        self->most_stage_bytes = self->stage_bytes;
+    return block;
 }
 
 void ri_shm_stage_free(struct ri_shm *self, struct ri_shm_block *block)
 {
     block->spare = self->spare_stages;
     self->spare_stages = block;
+    self->stage_bytes -= block->bytes;
+    self->spare_bytes += block->bytes;
+    spare_stages_trim(self, self->most_stage_bytes);
 }

@@ -66,8 +66,14 @@ static int lends(const struct ri_shm_op *op)
 
 void ri_shm_send_settle(struct ri_shm *self, struct ri_shm_op *op)
 {
-    if (op->xfer || op->published || op->given || (lends(op) && atomic_load(&op->lend->readers) > 0))
+    if (op->xfer || op->published || op->given)
         return;
+    if (lends(op) && atomic_load(&op->lend->readers) > 0) {
+        self->unsettled = 1; /* until the last of them lets go */
+        return;
+    }
+    if (op->counts)
+        ri_shm_lend_drop(self, op->lend, op->holder);
     if (op->stage)
         ri_shm_stage_free(self, op->stage);
     ri_shm_op_free(self, op);

@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "transport/shm_private.h"
 
 static socklen_t name_of(const uint64_t random[2], struct sockaddr_un *name)
@@ -83,13 +85,35 @@ void ri_shm_pass_serve(struct ri_shm *self)
     }
 }
 
-int ri_shm_pass_ask(const uint64_t random[2])
+/* While many ask one rank it may have no room for us. */
+static int call(struct ri_shm *self, int fd, const struct sockaddr_un *name, socklen_t bytes,
+                int64_t deadline_ns)
+{
+    const struct timespec pause = { .tv_nsec = 100000 };
+
+    while (connect(fd, (const struct sockaddr *)name, bytes)) {
+        if (errno != EAGAIN && errno != EINTR)
+            return -1;
+        if (ri_now_ns() > deadline_ns) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+        ri_shm_pass_serve(self); /* who asks us may be who we ask */
+        nanosleep(&pause, NULL);
+    }
+    if (is_of_our_user(fd))
+        return 0;
+    errno = EACCES;
+    return -1;
+}
+
+int ri_shm_pass_ask(struct ri_shm *self, const uint64_t random[2], int64_t deadline_ns)
 {
     struct sockaddr_un name;
     socklen_t bytes = name_of(random, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), failed;
 
-    if (fd < 0 || connect(fd, (struct sockaddr *)&name, bytes) == 0)
+    if (fd < 0 || call(self, fd, &name, bytes, deadline_ns) == 0)
         return fd;
     failed = errno;
     close(fd);
@@ -106,18 +130,21 @@ int ri_shm_pass_take(int fd, int fds[RI_SHM_FDS])
                               .msg_controllen = sizeof(control) };
     ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    size_t got = header ? (header->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+    int received[sizeof(control) / sizeof(int)]; /* there may be room for more than we expect */
+    size_t got = 0;
 
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -1;
+    if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+        got = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     if (got)
-        memcpy(fds, CMSG_DATA(header), got * sizeof(int));
-    if (got == RI_SHM_FDS)
+        memcpy(received, CMSG_DATA(header), got * sizeof(int));
+    if (got == RI_SHM_FDS) {
+        memcpy(fds, received, sizeof(int) * RI_SHM_FDS);
         return 1;
-    while (got > 0) {
-        close(fds[--got]);
-        fds[got] = -1;
     }
+    while (got > 0)
+        close(received[--got]);
     errno = n > 0 ? EMFILE : EACCES; /* there was no room for all, or we are of another user */
     return -1;
 }

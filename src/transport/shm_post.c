@@ -117,7 +117,8 @@ static void take_back(struct ri_shm *self, struct ri_xfer *xfer)
     ri_shm_op_free(self, op);
 }
 
-/* The message counts as a reader of what it gives out or passes on. */
+/* The message counts as a reader of what it gives out or passes on: one that is copied, too, until its slot
+ * is back, since who copies may be at it when its sender has given it up. */
 static void count_reader(struct ri_shm *self, struct ri_shm_op *op)
 {
     const struct ri_shm_op *passed = op->xfer->reference.counter;
@@ -143,8 +144,9 @@ static void start(struct ri_shm *self, struct ri_shm_op *op)
         ri_shm_receive_wait(self, op);
         return;
     }
-    if (xfer->bind)
+    if (xfer->bind || xfer->reference.counter)
         count_reader(self, op);
+    op->counts = !xfer->bind && xfer->reference.counter;
     if (self->peers[op->destination].closed) {
         op->status = RONDO_ERR_PEER;
         op->gone = op->destination;

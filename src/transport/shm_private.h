@@ -18,7 +18,7 @@
  * receiver needs it no more. */
 
 enum {
-    RI_SHM_LAYOUT = 1,         /* of all that is shared; ranks of other layouts are refused */
+    RI_SHM_LAYOUT = 2,         /* of all that is shared; ranks of other layouts are refused */
     RI_SHM_LOCALS_MAX = 1024,  /* ranks of a host */
     RI_SHM_BUCKETS = 1024,     /* of each table of messages */
     RI_SHM_SLICE_BYTES = 512 << 10, /* copied in one call of progress, about */
@@ -112,6 +112,7 @@ struct ri_shm_front {
     _Alignas(RI_SHM_LINE) _Atomic uint32_t asleep;
     _Atomic uint64_t news[RI_SHM_NEWS_WORDS]; /* bit p: look at pairs[p] */
     _Atomic uint32_t let_go; /* how often a count of readers fell to 0 */
+    char why[RI_XFER_WHY_BYTES]; /* closed, as it could not connect; empty: not so */
     struct ri_shm_pair pairs[];
 };
 
@@ -138,8 +139,7 @@ struct ri_shm_peer {
     int wake_fd;
     int keep_fd; /* the other end of that pipe: where wake_fd does not read, too, writing raises no SIGPIPE
                   * when the rank has gone; -1: it does */
-    int32_t remote_wake_fd;
-    uint64_t wake_inode;
+    int32_t memory_fd; /* at its process, where we see that; -1: we do not */
     uint32_t withdrawn;          /* seen of its pair */
     uint8_t is_peer;             /* messages go there or come from there */
     uint8_t closed;              /* seen, and done with */
@@ -176,6 +176,8 @@ struct ri_shm_op {
     uint8_t published; /* send: in the inbox, or was; not given back yet */
     uint8_t given;     /* bound send that is DONE: its owner may ask for readers */
     uint8_t reading;   /* bound receive that is DONE and not released */
+    uint8_t counts;    /* send that is copied: until its slot is back it counts as a reader of lend */
+    uint8_t seized;    /* given up while its receiver copied */
 };
 
 struct ri_shm_list {
@@ -194,6 +196,7 @@ struct ri_shm {
     int memory_fd, wake_fd, send_wake_fd;
     int pass_fd; /* until connect has ended; -1: none */
     struct ri_shm_block *blocks, *spare_stages;
+    size_t stage_bytes, most_stage_bytes, spare_bytes; /* of copies: in use, ever at once, spare */
     struct ri_shm_slot *spare_slots;
     struct ri_shm_list waiting;  /* posted, and nothing to do for us */
     struct ri_shm_list work;     /* posted, and something to do */
@@ -207,7 +210,7 @@ struct ri_shm {
     struct ri_shm_slot *unexpected[RI_SHM_BUCKETS]; /* slots that wait for a receive */
     int reserved;
     int events;  /* since progress returned */
-    int revoked; /* sends in `left` that were taken back with readers, about */
+    int unsettled; /* sends in `left` wait only for their readers, about */
     uint8_t armed;  /* asleep was set, and perhaps taken by who wakes us */
     int owed_bytes; /* that have come through wake_fd, or will */
 };
@@ -255,7 +258,8 @@ struct ri_shm_block *ri_shm_block_new(struct ri_shm *self, size_t bytes);
 void ri_shm_block_free(struct ri_shm *self, struct ri_shm_block *block);
 struct ri_shm_block *ri_shm_block_find(struct ri_shm *self, const void *memory);
 
-/* Pages for a copy of what is given out; not zeroed, and kept when they are put back. */
+/* Pages for a copy of what is given out; not zeroed.  Of those that are put back as many are kept as were
+ * ever in use at once, until something else needs them. */
 struct ri_shm_block *ri_shm_stage_new(struct ri_shm *self, size_t bytes);
 void ri_shm_stage_free(struct ri_shm *self, struct ri_shm_block *block);
 
@@ -273,7 +277,7 @@ void ri_shm_pass_close(struct ri_shm *self);
 void ri_shm_pass_serve(struct ri_shm *self);
 
 /* Asks the rank whose front has these bytes; returns the socket, or -1 with errno. */
-int ri_shm_pass_ask(const uint64_t random[2]);
+int ri_shm_pass_ask(struct ri_shm *self, const uint64_t random[2], int64_t deadline_ns);
 
 /* 1: its memory, and the pipe that wakes it, first the end to write to, all ours to close; 0: no answer
  * yet; -1 with errno. */
@@ -284,7 +288,7 @@ int ri_shm_pass_take(int fd, int fds[RI_SHM_FDS]);
 int ri_shm_wake_open(struct ri_shm *self);
 void ri_shm_wake_close(struct ri_shm *self);
 
-/* Opens another process' descriptor for us; -1 with errno. */
+/* Opens another process' descriptor for us, without waiting; -1 with errno.  It may be anything. */
 int ri_shm_open_other(int32_t pid, int32_t fd, int flags);
 
 /* Opens the pipe of that inode, and nothing else that may have its number by now. */
@@ -404,7 +408,7 @@ void ri_shm_release(struct ri_shm *self, struct ri_shm_op *read);
 /* Whether it may be read; whether it was good all the time. */
 int ri_shm_enter(struct ri_shm_lend *lend);
 int ri_shm_leave(struct ri_shm *self, struct ri_shm_lend *lend, int holder);
-void ri_shm_revoke(struct ri_shm *self, struct ri_shm_op *op);
+void ri_shm_revoke(struct ri_shm_op *op);
 
 /* One reader less. */
 void ri_shm_lend_drop(struct ri_shm *self, struct ri_shm_lend *lend, int holder);
@@ -412,7 +416,7 @@ void ri_shm_lend_drop(struct ri_shm *self, struct ri_shm_lend *lend, int holder)
 /* A bound receive takes what its message gives out. */
 void ri_shm_take(struct ri_shm *self, struct ri_shm_op *op);
 
-/* Sends that were revoked while they had readers. */
+/* Sends that have ended with readers. */
 void ri_shm_settle_left(struct ri_shm *self);
 
 #endif

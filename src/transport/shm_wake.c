@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/status.h"
 #include "transport/shm_private.h"
 
@@ -41,12 +40,12 @@ int ri_shm_open_other(int32_t pid, int32_t fd, int flags)
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, (int)fd);
-    return open(path, flags | O_CLOEXEC);
+    return open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* whatever has that number by now */
 }
 
 int ri_shm_open_wake(int32_t pid, int32_t fd, uint64_t inode)
 {
-    int pipe_fd = ri_shm_open_other(pid, fd, O_RDWR | O_NONBLOCK);
+    int pipe_fd = ri_shm_open_other(pid, fd, O_RDWR);
     struct stat pipe;
 
     if (pipe_fd < 0 || (fstat(pipe_fd, &pipe) == 0 && S_ISFIFO(pipe.st_mode) && pipe.st_ino == inode))
@@ -62,12 +61,8 @@ static void wake(struct ri_shm *self, int peer)
     struct ri_shm_peer *to = &self->peers[peer];
     ssize_t n;
 
-    if (to->wake_fd < 0) /* no messages go there, but what was passed on is its */
-        to->wake_fd = ri_shm_open_wake(to->pid, to->remote_wake_fd, to->wake_inode);
-    if (to->wake_fd < 0) {
-        ri_log(RI_LOG_DEBUG, "transport", "rank %d cannot wake rank %d: %m", self->base.rank, to->rank);
-        return;
-    }
+    if (to->wake_fd < 0)
+        return; /* connect has failed */
     do
         n = write(to->wake_fd, "", 1);
     while (n < 0 && errno == EINTR);

@@ -198,15 +198,27 @@ static size_t work_on(struct ri_shm *self, struct ri_shm_op *op)
     return 0;
 }
 
+/* Or is it done at once: a hand-over, or a failure? */
+static int takes_time(const struct ri_shm_op *op)
+{
+    return !op->status && (op->send || (!op->xfer->bind && ri_shm_fits(op, op->slot)));
+}
+
+/* Copies take turns; what takes no time waits for none of them. */
 void ri_shm_work(struct ri_shm *self)
 {
     struct ri_shm_op *op = self->work.first;
     size_t bytes = 0;
 
-    for (int left = self->work.count; left > 0 && bytes < RI_SHM_SLICE_BYTES; left--) {
+    for (int left = self->work.count; left > 0; left--) {
         struct ri_shm_op *next = op->next;
+        int is_copy = takes_time(op);
 
-        bytes += work_on(self, op);
+        if (!is_copy || bytes < RI_SHM_SLICE_BYTES) {
+            bytes += work_on(self, op);
+            if (is_copy && op->list == &self->work)
+                ri_shm_op_move(op, &self->work);
+        }
         op = next;
     }
 }

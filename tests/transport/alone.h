@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -28,6 +29,21 @@ static inline void require(int good, const char *what)
         return;
     fprintf(stderr, "%s: %s\n", what, rondo_last_error());
     _exit(1);
+}
+
+/* A child that ends with us, and in time. */
+static inline pid_t fork_child(void)
+{
+    pid_t parent = getpid(), pid = fork();
+
+    require(pid >= 0, "fork");
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when it is stopped */
+        alarm(50);
+        if (getppid() != parent && getppid() != 0) /* 0: in another PID namespace */
+            _exit(1);
+    }
+    return pid;
 }
 
 static inline void alone(void (*body)(void))

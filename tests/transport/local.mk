@@ -25,6 +25,7 @@ tests_transport_shm_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/transport/shm_limits
 tests_transport_shm_limits_SOURCES = tests/transport/shm_limits.c tests/transport/alone.h $(transport_bench)
 tests_transport_shm_limits_CFLAGS = $(test_cflags)
+tests_transport_shm_limits_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 tests_transport_shm_limits_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/transport/shm_ends
@@ -36,6 +37,11 @@ check_PROGRAMS += tests/transport/shm_races
 tests_transport_shm_races_SOURCES = tests/transport/shm_races.c tests/transport/alone.h $(transport_bench)
 tests_transport_shm_races_CFLAGS = $(test_cflags)
 tests_transport_shm_races_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/transport/shm_inside
+tests_transport_shm_inside_SOURCES = tests/transport/shm_inside.c $(transport_bench)
+tests_transport_shm_inside_CFLAGS = $(test_cflags)
+tests_transport_shm_inside_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/transport/threads
 tests_transport_threads_SOURCES = tests/transport/threads.c $(transport_bench)

@@ -8,13 +8,16 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
+#include "transport/shm_private.h"
 
 enum { large = 4 << 20 };
 
 struct board {
     _Atomic int opened, done;
+    int status;
     size_t bytes[2];
     char address[2][256];
 };
@@ -84,10 +87,8 @@ static void namespaces_body(void)
 
     if (unshare(CLONE_NEWPID))
         _exit(SKIPPED);
-    pid = fork();
-    require(pid >= 0, "fork");
+    pid = fork_child();
     if (pid == 0) {
-        alarm(50);
         other_body(1);
         _exit(0);
     }
@@ -105,9 +106,8 @@ static void dead_body(void)
 {
     struct ri_transport *transport;
     int64_t start_ns;
-    pid_t pid = fork();
+    pid_t pid = fork_child();
 
-    require(pid >= 0, "fork");
     if (pid == 0) {
         open_of_two(1);
         _exit(0);
@@ -127,6 +127,59 @@ static void names_a_rank_that_has_ended(void **state)
     alone(dead_body);
 }
 
+/* Rank 1 cannot connect, or ends while rank 0 waits for it: neither waits for long. */
+static void fail_to_connect(void (*body)(struct ri_transport *transport), const char *text)
+{
+    struct ri_transport *transport;
+    int64_t start_ns;
+    pid_t pid = fork_child();
+
+    transport = open_of_two(pid == 0);
+    start_ns = ri_now_ns();
+    if (pid == 0)
+        body(transport);
+    require(connect_two(transport, INT64_C(20000000000)) == RONDO_ERR_PEER, "connect should fail");
+    require(strstr(rondo_last_error(), text) != NULL, "text of connect");
+    require(ri_now_ns() - start_ns < INT64_C(2000000000), "connect took over 2 s");
+    ops->close(transport);
+    board->done = 1;
+    require(waitpid(pid, &board->status, 0) == pid && board->status == 0, "rank 1");
+    board->opened = board->done = 0;
+}
+
+static void without_descriptors(struct ri_transport *transport)
+{
+    const struct rlimit none = { 0, 0 };
+    int64_t start_ns = ri_now_ns();
+
+    require(!setrlimit(RLIMIT_NOFILE, &none), "setrlimit");
+    require(connect_two(transport, INT64_C(20000000000)) == RONDO_ERR_TRANSPORT, "connect without descriptors");
+    require(ri_now_ns() - start_ns < INT64_C(2000000000), "connect took over 2 s");
+    wait_for(&board->done, 1, NULL);
+    ops->close(transport);
+    _exit(0);
+}
+
+static void ends_when_it_is_mapped(struct ri_transport *transport)
+{
+    struct ri_shm *self = (struct ri_shm *)transport;
+
+    wait_for((_Atomic int *)&self->front->pairs[0].joined, 1, NULL);
+    _exit(0);
+}
+
+static void fail_to_connect_body(void)
+{
+    fail_to_connect(without_descriptors, "rank 1 could not connect: rank 1 cannot open the memory of rank 0");
+    fail_to_connect(ends_when_it_is_mapped, "rank 1 has ended");
+}
+
+static void tells_all_when_one_cannot_connect(void **state)
+{
+    (void)state;
+    alone(fail_to_connect_body);
+}
+
 /* Rank 1 dies asleep, and what would wake it has no reader any more: rank 0 outlives that. */
 static void wake_the_dead(int elsewhere)
 {
@@ -137,8 +190,7 @@ static void wake_the_dead(int elsewhere)
 
     if (elsewhere && unshare(CLONE_NEWPID))
         _exit(SKIPPED);
-    pid = fork();
-    require(pid >= 0, "fork");
+    pid = fork_child();
     transport = open_of_two(pid == 0);
     require(!connect_two(transport, INT64_C(20000000000)), "connect");
     if (pid == 0) {
@@ -188,9 +240,9 @@ static void cut_off(int how, int after_us)
     char *out = calloc(1, large);
     struct ri_xfer xfer = { .tag = 0 }, *pointer = &xfer;
     int64_t start_ns;
-    pid_t pid = fork();
+    pid_t pid = fork_child();
 
-    require(pid >= 0 && out, "fork");
+    require(out != NULL, "memory");
     if (pid == 0)
         copier_body();
     transport = open_of_two(0);
@@ -247,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_BOARD(finds_ranks_in_other_pid_namespaces),
         ON_BOARD(names_a_rank_that_has_ended),
+        ON_BOARD(tells_all_when_one_cannot_connect),
         ON_BOARD(outlives_who_dies_asleep),
         ON_BOARD(outlives_who_is_cut_off_while_copying),
     };

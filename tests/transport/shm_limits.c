@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -12,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "base/clock.h"
+#include "transport/shm_private.h"
 
 enum { large = 4 << 20 };
 
@@ -80,8 +82,11 @@ static void move_to_self(struct ri_transport *transport, size_t bytes, size_t ro
         ops->progress(transport);
     require(xfers[0].state == RI_XFER_DONE && xfers[1].state == RI_XFER_DONE, "message");
     require(bench_filled(xfers[1].base, bytes, bytes), "other bytes");
-    if (bind)
+    if (bind) {
         ops->release(transport, &xfers[1]);
+        require(ops->readers(transport, &xfers[0]) == 0, "it is still read");
+        ops->progress(transport); /* takes the slot back */
+    }
     free(out);
     free(in);
 }
@@ -216,6 +221,72 @@ static void names_a_lack_of_address_space(void **state)
     alone(address_space_body);
 }
 
+enum { threads = 8 };
+
+static const void *addresses[threads];
+static size_t address_bytes[threads];
+
+static void *connect_thread(void *transport)
+{
+    int64_t deadline_ns = ri_now_ns() + INT64_C(20000000000);
+
+    require(!ops->connect(transport, addresses, address_bytes, deadline_ns), "connect");
+    return NULL;
+}
+
+static void open_threads(struct ri_transport **ranks)
+{
+    pthread_t thread[threads];
+
+    for (int r = 0; r < threads; r++)
+        require(!open_rank(r, threads, &ranks[r], &addresses[r], &address_bytes[r]), "open");
+    for (int r = 0; r < threads; r++)
+        require(!pthread_create(&thread[r], NULL, connect_thread, ranks[r]), "thread");
+    for (int r = 0; r < threads; r++)
+        pthread_join(thread[r], NULL);
+}
+
+/* Each of them maps all, twice. */
+static void threads_body(void)
+{
+    struct ri_transport *ranks[2 * threads];
+
+    require(!setrlimit(RLIMIT_AS, at_most((rlim_t)16 << 30)), "setrlimit");
+    open_threads(ranks);
+    open_threads(ranks + threads);
+    for (int r = 0; r < 2 * threads; r++)
+        ops->close(ranks[r]);
+}
+
+static void threads_share_their_address_space(void **state)
+{
+    (void)state;
+    if (is_sanitized)
+        skip();
+    alone(threads_body);
+}
+
+/* What is kept for copies is there for all else. */
+static void kept_copies_body(void)
+{
+    struct ri_transport *transport;
+    void *memory;
+
+    require(!setrlimit(RLIMIT_FSIZE, at_most((rlim_t)100 << 20)), "setrlimit");
+    transport = open_one();
+    move_to_self(transport, 24 << 20, 24 << 20, 1);
+    require(!ops->alloc(transport, 60 << 20, &memory), "alloc behind copies");
+    require(ops->alloc(transport, 60 << 20, &memory) == RONDO_ERR_MEMORY, "alloc should fail");
+    require(strstr(rondo_last_error(), "are free, at most") != NULL, "text says what is free");
+    ops->close(transport);
+}
+
+static void kept_copies_give_way(void **state)
+{
+    (void)state;
+    alone(kept_copies_body);
+}
+
 static void file_size_body(void)
 {
     require(!setrlimit(RLIMIT_FSIZE, at_most((rlim_t)100 << 20)), "setrlimit");
@@ -263,6 +334,80 @@ static void outlives_a_lack_of_descriptors(void **state)
     alone(descriptors_body);
 }
 
+/* A child has none of it: neither the memory, nor the right to close it for us. */
+static void forked_body(void)
+{
+    struct ri_transport *transport = open_one();
+    int status = -1;
+    pid_t pid = fork_child();
+
+    if (pid == 0) {
+        ops->close(transport);
+        _exit(0);
+    }
+    require(waitpid(pid, &status, 0) == pid && status == 0, "close in a child");
+    pid = fork_child();
+    if (pid == 0) {
+        prctl(PR_SET_DUMPABLE, 0);
+        signal(SIGSEGV, SIG_DFL);
+        _exit((int)atomic_load(&((struct ri_shm *)transport)->front->closed));
+    }
+    require(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "a child has the memory, too");
+    move_to_self(transport, 64, 64, 1);
+    ops->close(transport);
+}
+
+static void keeps_memory_from_children(void **state)
+{
+    (void)state;
+    alone(forked_body);
+}
+
+/* ---- no memory ---- */
+
+static int callocs_left = -1; /* that succeed before one fails; -1: all */
+
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+    int left = callocs_left;
+
+    callocs_left -= left >= 0;
+    return left == 0 ? NULL : __real_calloc(n, bytes);
+}
+
+static void no_memory_body(void)
+{
+    int opened = 0;
+
+    require(fcntl(0, F_GETFD) >= 0 || open("/dev/null", O_RDONLY) == 0, "descriptor 0");
+    for (int n = 0; n < 20 && !opened; n++) {
+        int before = count_fds();
+        struct ri_transport *transport;
+        const void *address;
+        size_t bytes;
+        int err;
+
+        callocs_left = n;
+        err = open_rank(0, 1, &transport, &address, &bytes);
+        callocs_left = -1;
+        require(!err || err == RONDO_ERR_MEMORY, "open without memory");
+        opened = !err;
+        if (!err)
+            ops->close(transport);
+        require(count_fds() == before, "other descriptors are closed");
+    }
+    require(opened, "enough at last");
+}
+
+static void outlives_a_lack_of_memory(void **state)
+{
+    (void)state;
+    alone(no_memory_body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,8 +417,12 @@ int main(void)
         cmocka_unit_test(names_a_full_dev_shm),
         cmocka_unit_test(says_what_was_tried),
         cmocka_unit_test(names_a_lack_of_address_space),
+        cmocka_unit_test(threads_share_their_address_space),
+        cmocka_unit_test(kept_copies_give_way),
         cmocka_unit_test(names_a_limit_of_files),
         cmocka_unit_test(outlives_a_lack_of_descriptors),
+        cmocka_unit_test(keeps_memory_from_children),
+        cmocka_unit_test(outlives_a_lack_of_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
