@@ -35,6 +35,7 @@ says "none is wrong" "^132 cases, 0 wrong"
 awk '$1 ~ /shm/ && $2 == "bound" { seen++; if ($(NF - 2) != 0 || $(NF - 1) == 0) print }
     END { if (seen != 2) print seen " rows of shm" }' "$work/out" > "$work/why"
 tap_empty "none of them is copied" "$work/why"
-job "many shapes over 2x2" -t 120 2x2 "$attention" --joined --all --schedule ring,two-level
+job "many shapes over 2x2" -t 120 2x2 "$attention" --joined --all --binding copy \
+    --schedule ring,two-level
 says "none is wrong" "^264 cases, 0 wrong"
 tap_done
