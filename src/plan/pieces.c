@@ -9,6 +9,9 @@
  * millisecond or so. */
 #define PIECE_MACS ((int64_t)8 << 20)
 #define PIECE_MIN_ROWS 32
+/* Of a COMPUTE step whose keys come in chunks, so that tables do not grow with chunks times rows: pieces
+ * have more rows then, and more work. */
+#define CHUNKED_TILES 8192
 
 static int64_t macs_per_pair(const struct ri_plan *plan)
 {
@@ -23,6 +26,19 @@ static int64_t rows_per_piece(const struct ri_plan *plan, int64_t keys)
     return rows > PIECE_MIN_ROWS ? rows : PIECE_MIN_ROWS;
 }
 
+static int cuts_keys(const struct ri_chunk_cut *cut)
+{
+    return cut->bundle >= 0 && cut->side == 1;
+}
+
+/* The least rows of a piece, where `queries` meet keys in so many chunks. */
+static int64_t chunked_rows(int64_t queries, uint32_t chunks)
+{
+    int64_t rows = (queries * chunks + CHUNKED_TILES - 1) / CHUNKED_TILES;
+
+    return (rows + PIECE_MIN_ROWS - 1) / PIECE_MIN_ROWS * PIECE_MIN_ROWS;
+}
+
 /* ---- filling the lists ---- */
 
 struct cut {
@@ -31,6 +47,7 @@ struct cut {
     uint16_t q_block, k_block; /* the pair of an operand's blocks whose tiles are being cut */
     int64_t room;              /* multiply-adds that the last piece has left */
     struct ri_chunk_cut chunks; /* of the step */
+    int64_t least_rows;        /* of a piece */
 };
 
 static int add_tile(struct cut *cut, const rondo_tile_t *tile)
@@ -84,6 +101,8 @@ static int cut_tile(struct cut *cut, const rondo_tile_t *tile)
     int64_t rows = rows_per_piece(cut->pass->plan, tile->k_count);
     int err = 0;
 
+    if (rows < cut->least_rows)
+        rows = cut->least_rows;
     for (int64_t first = 0; !err && first < tile->q_count; first += rows) {
         int64_t n = tile->q_count - first < rows ? tile->q_count - first : rows;
         rondo_tile_t part;
@@ -128,6 +147,7 @@ static int cut_block_pair(struct cut *cut, const struct ri_operand *query, const
                                 s->owner[key->block], tiles, RI_LAYOUT_TILES_MAX);
     int err = 0;
 
+    cut->least_rows = cuts_keys(&cut->chunks) ? chunked_rows(pair.all[0].count, chunks) : 0;
     for (uint32_t c = 0; !err && c < chunks; c++) {
         pair.chunk[0] = pair.all[0];
         pair.chunk[1] = pair.all[1];
@@ -199,13 +219,18 @@ int ri_pieces_list(struct ri_pass *pass)
  *
  * In chunks of the key, at most C of them, and of L keys each: chunks and key runs have at most C + R - 1
  * parts in common, which stand for the R key runs, and L for K.  In chunks of the query there are C + R - 1
- * numbers of sum Q. */
+ * numbers of sum Q.
+ *
+ * With T = CHUNKED_TILES and c chunks of the key, 1 to C, pieces have q c / T rows or more, q up to Q.  So
+ * each of c + R - 1 parts has at most T / c + R tiles, and all have T + (R - 1) T / c + R c + R (R - 1) or
+ * less, which is at most R (T + C + R). */
 static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *step)
 {
     const struct ri_plan *plan = pass->plan;
     struct ri_chunk_cut chunks = ri_chunks_of_compute(pass, step);
     int64_t part = ri_part_tokens(plan->max_tokens, pass->schedule->token_parts);
-    int64_t most = ri_layout_most_runs(&plan->layout), runs[2] = { most, most }, rows, tokens[2];
+    int64_t most = ri_layout_most_runs(&plan->layout), runs[2] = { most, most };
+    int64_t rows, tiles, tokens[2];
 
     for (int i = 0; i < 2; i++) {
         tokens[i] = step->from[i].parts * part;
@@ -217,8 +242,10 @@ static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *ste
     if (chunks.bundle >= 0 && chunks.side == 1)
         tokens[1] = ri_chunks_longest(pass, chunks.bundle, tokens[1]);
     rows = rows_per_piece(plan, tokens[1]);
-    return (uint64_t)step->from[0].blocks * step->from[1].blocks *
-           (uint64_t)(runs[1] * ((tokens[0] + rows - 1) / rows + runs[0] - 1));
+    tiles = runs[1] * ((tokens[0] + rows - 1) / rows + runs[0] - 1);
+    if (cuts_keys(&chunks) && tiles > most * (CHUNKED_TILES + pass->most_chunks[chunks.bundle] + most))
+        tiles = most * (CHUNKED_TILES + pass->most_chunks[chunks.bundle] + most);
+    return (uint64_t)step->from[0].blocks * step->from[1].blocks * (uint64_t)tiles;
 }
 
 static uint32_t most_pieces(const struct ri_pass *pass, const struct ri_step *step)

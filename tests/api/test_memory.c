@@ -244,6 +244,78 @@ static void messages_that_cannot_be_numbered_are_refused(void **state)
     run(17, &shape, &options, too_many_messages_body);
 }
 
+/* 64 Ki tokens a rank and blocks of 512 MB: tables in chunks are of the size that they have without. */
+static int chunked_tables_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, (int64_t)ranks << 16, ranks);
+    rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_memory_t whole = RONDO_PLAN_MEMORY_INIT, cut = RONDO_PLAN_MEMORY_INIT;
+    int bad;
+
+    desc.batch = 1, desc.q_heads = 32, desc.kv_heads = 8, desc.qk_dim = desc.v_dim = 128;
+    t->options.chunk_bytes = (int64_t)1 << 40;
+    bad = expect(!rondo_plan_memory(comm, layout, &desc, &t->options, &whole), "%s", rondo_last_error());
+    t->options.chunk_bytes = 2 << 20;
+    bad += expect(!rondo_plan_memory(comm, layout, &desc, &t->options, &cut), "%s", rondo_last_error());
+    bad += expect(cut.table_bytes > whole.table_bytes && cut.table_bytes < whole.table_bytes + (16 << 20),
+                  "tables are of %zu bytes, and of %zu in chunks", whole.table_bytes, cut.table_bytes);
+    if (rank == 0)
+        fprintf(stderr, "# tables of 2 steps: %zu KiB whole, %zu KiB in chunks\n", whole.table_bytes >> 10,
+                cut.table_bytes >> 10);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void tables_do_not_grow_with_chunks_times_rows(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+
+    (void)state;
+    options.schedule = "ring";
+    options.backward = "none";
+    options.binding = "copy";
+    run(2, &shape, &options, chunked_tables_body);
+}
+
+/* Where the least rows of a piece are what counts, every length has room for its tiles. */
+static int shorter_tables_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    const int64_t longest = (int64_t)ranks << 14;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    int bad = 0;
+
+    for (int kind = 0; kind < 3; kind++) {
+        rondo_layout_t layout = layout_of((rondo_layout_kind_t)kind, longest, ranks);
+        rondo_attention_desc_t desc = desc_of(&t->problem);
+        rondo_plan_t plan = NULL;
+
+        desc.batch = 1, desc.q_heads = 8, desc.kv_heads = 1, desc.qk_dim = desc.v_dim = 128;
+        bad += expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &plan), "%s", rondo_last_error());
+        for (int64_t tokens = longest; plan && tokens > 0; tokens = tokens * 5 / 6 - 1)
+            bad += expect(!rondo_plan_bind(plan, tokens, NULL, 0), "%s", rondo_last_error());
+        rondo_plan_destroy(plan);
+        rondo_layout_destroy(layout);
+    }
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void every_shorter_length_has_room(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+
+    (void)state;
+    options.schedule = "ring";
+    options.backward = "none";
+    options.binding = "copy";
+    for (options.chunk_bytes = 16 << 10; options.chunk_bytes <= 4 << 20; options.chunk_bytes *= 4)
+        run(2, &shape, &options, shorter_tables_body);
+}
+
 /* ---- a pool that cannot grow ---- */
 
 static int start_forward(rondo_plan_t plan, const struct shard *s, rondo_request_t *request)
@@ -405,6 +477,8 @@ int main(void)
         cmocka_unit_test(a_long_sequence_costs_its_shards),
         cmocka_unit_test(memory_refuses_each_argument),
         cmocka_unit_test(messages_that_cannot_be_numbered_are_refused),
+        cmocka_unit_test(tables_do_not_grow_with_chunks_times_rows),
+        cmocka_unit_test(every_shorter_length_has_room),
         cmocka_unit_test(a_pool_that_cannot_grow_stays_as_it_was),
         cmocka_unit_test(tables_are_what_is_allocated),
     };
