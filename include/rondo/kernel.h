@@ -37,9 +37,9 @@ typedef struct rondo_tensor {
     int64_t batch_stride, token_stride, head_stride;
 } rondo_tensor_t;
 
-/* A call reads and writes only tokens of its tiles: queries (q, o, lse, dO, delta, dq) of their query ranges, keys
- * (k, v, dk, dv) of their key ranges.  Blocks move in chunks, beside the work: other rows of what is read may
- * not have come yet, and other rows of o, lse, dq, dk, dv may be on their way to another rank. */
+/* A call reads and writes only tokens of its tiles: of their queries in q, o, lse, dO, delta and dq, of
+ * their keys in k, v, dk and dv.  Blocks move in chunks while others are worked on: other rows of what is
+ * read may not have come yet, and other rows of o, lse, dq, dk and dv may be on their way to another rank. */
 
 /* What all calls of one plan have in common. */
 typedef struct rondo_kernel_shape {

@@ -5,6 +5,11 @@ tests_unit_test_config_SOURCES = tests/unit/test_config.c tests/helper.h
 tests_unit_test_config_CFLAGS = $(test_cflags)
 tests_unit_test_config_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_cause
+tests_unit_test_cause_SOURCES = tests/unit/test_cause.c
+tests_unit_test_cause_CFLAGS = $(test_cflags)
+tests_unit_test_cause_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_environment
 tests_unit_test_environment_SOURCES = tests/unit/test_environment.c tests/helper.h
 tests_unit_test_environment_CFLAGS = $(test_cflags)
