@@ -194,17 +194,24 @@ static void forget_run(struct ri_engine *engine)
     engine->failed = 0;
 }
 
+enum { GIVE_UP_MAX = 64 }; /* messages a call: a transport may take its time once for each */
+
 /* Afterwards nothing is posted, and nothing is read that is not ours. */
 static void give_up(struct ri_engine *engine)
 {
     const struct ri_program *program = engine->program;
+    struct ri_xfer *posted[GIVE_UP_MAX];
+    int n = 0;
 
     for (uint32_t i = 0; i < program->first_xfer[engine->schedule->step_count]; i++) {
-        struct ri_xfer *xfer = &program->xfers[i];
-
-        if (xfer->state == RI_XFER_POSTED)
-            program->transport->ops->cancel(program->transport, &xfer, 1);
+        if (program->xfers[i].state == RI_XFER_POSTED)
+            posted[n++] = &program->xfers[i];
+        if (n < GIVE_UP_MAX)
+            continue;
+        program->transport->ops->cancel(program->transport, posted, n);
+        n = 0;
     }
+    program->transport->ops->cancel(program->transport, posted, n);
     ri_engine_release_all(engine);
 }
 

@@ -247,10 +247,14 @@ static int post_one(struct route *self, struct ri_xfer *xfer)
 
 static void route_cancel(struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
 {
-    for (int i = 0; i < n; i++) {
-        struct ri_transport *way = way_to(route_of(transport), xfers[i]->peer);
+    struct route *self = route_of(transport);
 
-        way->ops->cancel(way, &xfers[i], 1);
+    for (int i = 0, end; i < n; i = end) { /* together, for a way may take its time once a call */
+        struct ri_transport *way = way_to(self, xfers[i]->peer);
+
+        for (end = i + 1; end < n && way_to(self, xfers[end]->peer) == way;)
+            end++;
+        way->ops->cancel(way, &xfers[i], end - i);
     }
     unguard_ended(route_of(transport));
     count(route_of(transport));
