@@ -3,10 +3,14 @@
  * before UCX's defaults.  Nothing is written to the environment, which MPI's UCX reads too. */
 #include "transport/ucx_private.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -186,11 +190,41 @@ static int check_devices(ucp_context_h context, const char *devices)
     return err;
 }
 
+/* UCX 1.13 aborts the process when it cannot open one of its descriptors at the wrong moment.  A context and
+ * its worker have been seen to take 15, two more for a moment, and two for each peer while TCP connects. */
+enum { DESCRIPTORS = 24 };
+
+static int check_descriptors(void)
+{
+    int opened[DESCRIPTORS], n = 0, cause = 0;
+    struct rlimit limit = { 0 };
+
+    while (n < DESCRIPTORS && !cause) {
+        opened[n] = eventfd(0, EFD_CLOEXEC);
+        if (opened[n] >= 0)
+            n++;
+        else
+            cause = errno;
+    }
+    for (int i = 0; i < n; i++)
+        close(opened[i]);
+    if (!cause)
+        return 0;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return ri_error(RONDO_ERR_TRANSPORT, "transport ucx needs %d more descriptors, and this process can open "
+                    "%d: %s; raise its limit (ulimit -n), which is %llu now", (int)DESCRIPTORS, n,
+                    strerror(cause), (unsigned long long)limit.rlim_cur);
+}
+
 int ri_ucx_make_context(struct ri_ucx *self, const char *devices)
 {
     int is_chosen = devices && *devices;
-    ucs_status_t status = init(&self->context, self, is_chosen ? devices : NULL);
+    ucs_status_t status;
+    int err = check_descriptors();
 
+    if (err)
+        return err;
+    status = init(&self->context, self, is_chosen ? devices : NULL);
     if (status == UCS_OK)
         return is_chosen ? check_devices(self->context, devices) : 0;
     self->context = NULL;
