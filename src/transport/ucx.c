@@ -4,7 +4,8 @@
  * Peers on the same host are reached in error mode NONE, the only one that keeps shared memory and CMA
  * in UCX 1.13: a peer that dies is noticed only when its memory is read, and messages to it may stay
  * posted until they are cancelled.  The communicator watches its peers.  Peers on other hosts are
- * reached in mode PEER: their messages fail when the connection does.
+ * reached in mode PEER: their messages fail when the connection does.  It is broken off when UCX does not let
+ * go of a message that is given up, since only that ends a rendezvous which the peer does not answer.
  *
  * libucs installs handlers for SIGILL, SIGSEGV, SIGBUS and SIGFPE when it is loaded; UCX_HANDLE_ERRORS=none
  * keeps it from that. */
@@ -94,7 +95,7 @@ static int check_peer(const struct ri_ucx *self, int rank)
     if (!self->peers[rank].wanted)
         return ri_error(RONDO_ERR_ARGUMENT, "message between rank %d and rank %d, which were not to have any "
                         "when transport ucx was opened", self->base.rank, rank);
-    return self->peers[rank].failed ? ri_ucx_peer_error(rank) : 0;
+    return self->peers[rank].failed ? ri_ucx_peer_error(self, rank) : 0;
 }
 
 static int ucx_post(struct ri_transport *transport, struct ri_xfer *const *xfers, int n)
@@ -157,16 +158,6 @@ static void ucx_cancel(struct ri_transport *transport, struct ri_xfer *const *xf
     ri_ucx_cancel(ucx_of(transport), xfers, n);
 }
 
-static void give_up_all(struct ri_ucx *self)
-{
-    for (struct ri_ucx_op *op = self->all; op; op = op->all) {
-        struct ri_xfer *xfer = op->xfer;
-
-        if (xfer)
-            ri_ucx_cancel(self, &xfer, 1);
-    }
-}
-
 static void ucx_close(struct ri_transport *transport)
 {
     struct ri_ucx *self = ucx_of(transport);
@@ -174,7 +165,7 @@ static void ucx_close(struct ri_transport *transport)
 
     if (!self)
         return;
-    give_up_all(self);
+    ri_ucx_abandon_all(self);
     if (self->worker && self->peers && !self->broken) {
         ri_ucx_disconnect(self);
         ri_ucx_drain(self, &unwanted);

@@ -9,7 +9,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-static const int64_t close_ns = 2000000000;
+static const int64_t flush_ns = 1700000000, close_ns = 2000000000;
+enum { rounds_after_force = 16 };
 static const uint64_t hello_tag = RI_UCX_OURS | (RI_TAG_END - 1);
 
 static void on_peer_failed(void *data, ucp_ep_h endpoint, ucs_status_t status)
@@ -164,20 +165,28 @@ int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size
 
 /* ---- parting ---- */
 
-static void begin_close(struct ri_ucx_peer *peer, int by_force)
-{
-    const ucp_request_param_t how = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                      .flags = by_force ? UCP_EP_CLOSE_FLAG_FORCE : 0 };
+static const ucp_request_param_t by_force = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                              .flags = UCP_EP_CLOSE_FLAG_FORCE };
+static const ucp_request_param_t in_order = { 0 };
 
-    if (peer->failed && !peer->remote)
-        return; /* goes with the worker: error mode NONE refuses force, and cannot flush any more */
-    peer->closing = ucp_ep_close_nbx(peer->endpoint, &how);
-    if (!UCS_PTR_IS_PTR(peer->closing))
-        peer->closing = NULL;
+/* What UCX has still to do for it, if anything. */
+static void begin(struct ri_ucx_peer *peer, ucs_status_ptr_t request)
+{
+    peer->closing = UCS_PTR_IS_PTR(request) ? request : NULL;
 }
 
-/* True when this one, too, is closed. */
-static int is_closed(struct ri_ucx_peer *peer)
+void ri_ucx_break_off(struct ri_ucx_peer *peer)
+{
+    if (!peer->endpoint)
+        return;
+    peer->failed = peer->broken_off = 1;
+    peer->owner->failures++;
+    begin(peer, ucp_ep_close_nbx(peer->endpoint, &by_force));
+    peer->endpoint = NULL;
+}
+
+/* True when this one, too, has ended. */
+static int has_ended(struct ri_ucx_peer *peer)
 {
     if (peer->closing && ucp_request_check_status(peer->closing) == UCS_INPROGRESS)
         return 0;
@@ -187,20 +196,56 @@ static int is_closed(struct ri_ucx_peer *peer)
     return 1;
 }
 
-void ri_ucx_disconnect(struct ri_ucx *self)
+/* Until all that was begun has ended; forced: and UCX holds no message with other hosts. */
+static void await_ends(struct ri_ucx *self, int forced, int64_t deadline_ns)
 {
-    int64_t deadline_ns = ri_now_ns() + close_ns;
     int left = 1;
 
-    for (int r = 0; r < self->base.ranks; r++)
-        if (self->peers[r].endpoint)
-            begin_close(&self->peers[r], self->peers[r].failed);
     while (left && ri_now_ns() < deadline_ns) {
         ucp_worker_progress(self->worker);
         left = 0;
         for (int r = 0; r < self->base.ranks; r++)
-            left += !is_closed(&self->peers[r]);
+            left += !has_ended(&self->peers[r]);
+        left += forced && ri_ucx_holds_remote(self);
     }
+}
+
+/* Closes in order what has been flushed.  Returns whether any is closed by force: in error mode NONE none
+ * is, which UCX refuses, and what is left goes with the worker. */
+static int begin_closes(struct ri_ucx *self)
+{
+    int forced = 0;
+
+    for (int r = 0; r < self->base.ranks; r++) {
+        struct ri_ucx_peer *peer = &self->peers[r];
+        int is_flushed = has_ended(peer) && !peer->failed;
+
+        if (peer->closing)
+            ucp_request_free(peer->closing);
+        peer->closing = NULL;
+        if (!peer->endpoint || (!is_flushed && !peer->remote))
+            continue;
+        forced |= !is_flushed;
+        begin(peer, ucp_ep_close_nbx(peer->endpoint, is_flushed ? &in_order : &by_force));
+    }
+    return forced;
+}
+
+/* A flush never ends while a peer has not answered a rendezvous, and force at once would lose what is sent
+ * but still on its way. */
+void ri_ucx_disconnect(struct ri_ucx *self)
+{
+    int64_t start_ns = ri_now_ns();
+    int forced;
+
+    for (int r = 0; r < self->base.ranks; r++)
+        if (self->peers[r].endpoint && !self->peers[r].failed)
+            begin(&self->peers[r], ucp_ep_flush_nbx(self->peers[r].endpoint, &in_order));
+    await_ends(self, 0, start_ns + flush_ns);
+    forced = begin_closes(self);
+    await_ends(self, forced, start_ns + close_ns);
+    for (int i = 0; forced && i < rounds_after_force; i++)
+        ucp_worker_progress(self->worker);
     for (int r = 0; r < self->base.ranks; r++)
         if (self->peers[r].closing)
             ucp_request_free(self->peers[r].closing);

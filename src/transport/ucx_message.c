@@ -5,6 +5,7 @@
 #include "base/status.h"
 
 static const int64_t cancel_ns = 1000000000;
+static const int64_t break_off_ns = 100000000;
 static const size_t small_bytes = 8192; /* and less is sent before the receiver is ready */
 static const size_t burst_bytes = 1 << 18; /* that UCX has of granted messages, before the last of them */
 
@@ -35,8 +36,11 @@ static int op_status(const struct ri_xfer *xfer, ucs_status_t status, size_t rec
                     xfer->peer, ucs_status_string(status));
 }
 
-int ri_ucx_peer_error(int rank)
+int ri_ucx_peer_error(const struct ri_ucx *self, int rank)
 {
+    if (self->peers[rank].broken_off)
+        return ri_error(RONDO_ERR_PEER, "rank %d broke off its UCX connection to rank %d, which held on to a "
+                        "message that was given up: make a new communicator", self->base.rank, rank);
     return ri_error(RONDO_ERR_PEER, "UCX lost its connection to rank %d", rank);
 }
 
@@ -54,7 +58,7 @@ static void op_end(struct ri_ucx_op *op, ucs_status_t status, size_t received)
     if (!xfer)
         return;
     if (self->peers[xfer->peer].failed && status != UCS_OK) {
-        ri_xfer_failed(xfer, ri_ucx_peer_error(xfer->peer));
+        ri_xfer_failed(xfer, ri_ucx_peer_error(self, xfer->peer));
         return;
     }
     err = op_status(xfer, status, received);
@@ -75,12 +79,12 @@ static void op_sent(struct ri_ucx_op *op, ucs_status_t status)
     op->request = NULL;
     op->sent = status;
     if (op->counted)
-        op->owner->peers[op->shape.peer].under_way_bytes -= ri_xfer_bytes(&op->shape);
+        op->owner->peers[op->shape.peer].under_way_bytes -= ri_ucx_bytes(op);
     op->counted = 0;
     if (op->ready && status != UCS_OK)
         ucp_request_cancel(op->owner->worker, op->ready);
     else if (!op->ready)
-        op_end(op, status, ri_xfer_bytes(&op->shape));
+        op_end(op, status, ri_ucx_bytes(op));
 }
 
 static void on_sent(void *request, ucs_status_t status, void *op_data)
@@ -92,8 +96,15 @@ static void on_sent(void *request, ucs_status_t status, void *op_data)
 static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
                         void *op_data)
 {
-    op_end(op_data, status, info->length);
+    struct ri_ucx_op *op = op_data;
+
+    op_end(op, op->sent == UCS_OK ? status : op->sent, info->length);
     ucp_request_free(request);
+}
+
+static int is_contiguous(const struct ri_ucx_shape *shape)
+{
+    return shape->rows <= 1 || shape->row_stride == shape->row_bytes;
 }
 
 /* Of all messages; the callback is the direction's. */
@@ -107,7 +118,7 @@ static ucp_request_param_t op_param(struct ri_ucx_op *op, int contiguous)
     };
 
     if (contiguous && op->owner->range_count)
-        param.memh = ri_ucx_handle(op->owner, op->shape.base, ri_xfer_bytes(&op->shape));
+        param.memh = ri_ucx_handle(op->owner, op->shape.base, ri_ucx_bytes(op));
     if (param.memh)
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
     return param;
@@ -115,9 +126,9 @@ static ucp_request_param_t op_param(struct ri_ucx_op *op, int contiguous)
 
 static void op_send(struct ri_ucx_op *op)
 {
-    const struct ri_xfer *shape = &op->shape;
+    const struct ri_ucx_shape *shape = &op->shape;
     const struct ri_ucx_peer *peer = &op->owner->peers[shape->peer];
-    int contiguous = ri_xfer_contiguous(shape);
+    int contiguous = is_contiguous(shape);
     ucp_request_param_t param = op_param(op, contiguous);
     ucs_status_ptr_t request;
 
@@ -125,7 +136,7 @@ static void op_send(struct ri_ucx_op *op)
     if (peer->eager)
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_FAST_CMPL; /* no rendezvous: ucx_context.c sees to that */
     request = ucp_tag_send_nbx(peer->endpoint, contiguous ? (void *)shape->base : (void *)op,
-                               contiguous ? ri_xfer_bytes(shape) : 1,
+                               contiguous ? ri_ucx_bytes(op) : 1,
                                wire_tag(op->owner->base.rank, shape->tag), &param);
     if (UCS_PTR_IS_PTR(request))
         op->request = request;
@@ -136,15 +147,15 @@ static void op_send(struct ri_ucx_op *op)
 /* UCX 1.13 tells the length of what has come before its receive to the callback alone. */
 static void op_receive(struct ri_ucx_op *op)
 {
-    const struct ri_xfer *shape = &op->shape;
-    int contiguous = ri_xfer_contiguous(shape);
+    const struct ri_ucx_shape *shape = &op->shape;
+    int contiguous = is_contiguous(shape);
     ucp_request_param_t param = op_param(op, contiguous);
     ucs_status_ptr_t request;
 
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     param.cb.recv = on_received;
     request = ucp_tag_recv_nbx(op->owner->worker, contiguous ? (void *)shape->base : (void *)op,
-                               contiguous ? ri_xfer_bytes(shape) : 1, wire_tag(shape->peer, shape->tag),
+                               contiguous ? ri_ucx_bytes(op) : 1, wire_tag(shape->peer, shape->tag),
                                UINT64_MAX, &param);
     if (!UCS_PTR_IS_PTR(request))
         op_end(op, UCS_PTR_STATUS(request), 0);
@@ -156,7 +167,7 @@ static void op_receive(struct ri_ucx_op *op)
 
 static int is_small(const struct ri_ucx_op *op)
 {
-    return ri_xfer_bytes(&op->shape) <= small_bytes;
+    return ri_ucx_bytes(op) <= small_bytes;
 }
 
 static void on_told(void *request, ucs_status_t status, void *data)
@@ -165,12 +176,18 @@ static void on_told(void *request, ucs_status_t status, void *data)
     ucp_request_free(request);
 }
 
-static void tell_ready(struct ri_ucx *self, int peer, uint64_t tag)
+/* After a receive that may have ended.  One that cannot say so fails: its sender would wait for ever. */
+static void tell_ready(struct ri_ucx_op *op, const struct ri_xfer *xfer)
 {
     ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_told };
+    struct ri_ucx *self = op->owner;
+    ucs_status_ptr_t told = ucp_tag_send_nbx(self->peers[op->shape.peer].endpoint, NULL, 0,
+                                             wire_tag(self->base.rank, RI_UCX_OURS | op->shape.tag), &param);
 
-    ucp_tag_send_nbx(self->peers[peer].endpoint, NULL, 0, wire_tag(self->base.rank, RI_UCX_OURS | tag),
-                     &param);
+    if (!UCS_PTR_IS_ERR(told) || op->xfer != xfer)
+        return;
+    op->sent = UCS_PTR_STATUS(told);
+    ucp_request_cancel(self->worker, op->request);
 }
 
 /* ---- granted: the receive is ready ---- */
@@ -215,8 +232,12 @@ int ri_ucx_begin_granted(struct ri_ucx *self)
             struct ri_ucx_op *op = peer->granted;
 
             ungrant(op);
+            if (peer->failed) { /* there may be no endpoint */
+                op_end(op, UCS_ERR_CANCELED, 0);
+                continue;
+            }
             op->counted = 1;
-            peer->under_way_bytes += ri_xfer_bytes(&op->shape);
+            peer->under_way_bytes += ri_ucx_bytes(op);
             op_send(op);
         }
     }
@@ -229,7 +250,7 @@ static void op_ready(struct ri_ucx_op *op, ucs_status_t status)
     if (status == UCS_OK && op->xfer && !is_small(op))
         grant(op);
     else if (!op->request)
-        op_end(op, op->sent == UCS_OK ? status : op->sent, ri_xfer_bytes(&op->shape));
+        op_end(op, op->sent == UCS_OK ? status : op->sent, ri_ucx_bytes(op));
 }
 
 static void on_ready(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *op_data)
@@ -265,11 +286,13 @@ static void op_offer(struct ri_ucx_op *op)
 void ri_ucx_start(struct ri_ucx *self, struct ri_xfer *xfer)
 {
     struct ri_ucx_op *op = self->spare;
-    int eager = self->peers[xfer->peer].eager, peer = xfer->peer;
+    int peer = xfer->peer, eager = self->peers[peer].eager;
     uint64_t tag = xfer->tag;
 
     self->spare = op->spare;
-    op->shape = *xfer;
+    op->shape = (struct ri_ucx_shape){ .tag = tag, .base = xfer->base, .rows = xfer->rows,
+                                       .row_bytes = xfer->row_bytes, .row_stride = xfer->row_stride,
+                                       .peer = peer, .send = xfer->send };
     op->xfer = xfer;
     op->sent = UCS_OK;
     xfer->handle = op;
@@ -281,7 +304,7 @@ void ri_ucx_start(struct ri_ucx *self, struct ri_xfer *xfer)
     } else {
         op_receive(op);
         if (eager)
-            tell_ready(self, peer, tag);
+            tell_ready(op, xfer);
     }
 }
 
@@ -322,7 +345,7 @@ static void end_messages_of_failed_peers(struct ri_ucx *self)
         if (!sends_to_nobody(op))
             continue;
         op->xfer = NULL;
-        ri_xfer_failed(xfer, ri_ucx_peer_error(xfer->peer));
+        ri_xfer_failed(xfer, ri_ucx_peer_error(self, xfer->peer));
         self->ended++;
     }
 }
@@ -345,15 +368,47 @@ int ri_ucx_run(struct ri_ucx *self)
 /* True when UCX may keep the message: nobody is left to read it, or what it reads is there until close. */
 static int may_stay(const struct ri_ucx_op *op)
 {
-    return sends_to_nobody(op) || ri_xfer_bytes(&op->shape) == 0 || (op->shape.tag & RI_UCX_OURS);
+    return sends_to_nobody(op) || ri_ucx_bytes(op) == 0 || (op->shape.tag & RI_UCX_OURS);
 }
 
-/* UCX takes back receives that wait for their message, and nothing else: what is under way has to end
- * by itself.  When it does not in time, UCX must never run again, for it would touch that memory. */
-void ri_ucx_cancel(struct ri_ucx *self, struct ri_xfer *const *xfers, int n)
+/* True while UCX holds what it must not keep. */
+static int is_held(const struct ri_xfer *xfer)
 {
-    int64_t deadline_ns = ri_now_ns() + cancel_ns;
+    const struct ri_ucx_op *op = xfer->handle;
 
+    return xfer->state == RI_XFER_POSTED && (op->request || op->ready) && !may_stay(op);
+}
+
+/* Returns how many at the front of xfers, which were given up, UCX does not hold: n, or the time is up. */
+static int await_release(struct ri_ucx *self, struct ri_xfer *const *xfers, int n, int64_t deadline_ns)
+{
+    int i = 0;
+
+    while (i < n) {
+        if (!is_held(xfers[i])) {
+            i++;
+            continue;
+        }
+        if (ri_now_ns() > deadline_ns)
+            break;
+        ucp_worker_progress(self->worker);
+    }
+    return i;
+}
+
+static void break_off_holders(struct ri_ucx *self, struct ri_xfer *const *xfers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct ri_ucx_peer *peer = &self->peers[xfers[i]->peer];
+
+        if (is_held(xfers[i]) && peer->remote)
+            ri_ucx_break_off(peer);
+    }
+    end_messages_of_failed_peers(self);
+}
+
+static void abandon(struct ri_ucx *self, struct ri_xfer *const *xfers, int n)
+{
     for (int i = 0; i < n; i++) {
         struct ri_ucx_op *op = xfers[i]->handle;
 
@@ -363,16 +418,47 @@ void ri_ucx_cancel(struct ri_ucx *self, struct ri_xfer *const *xfers, int n)
         if (!self->broken)
             take_back(op);
     }
-    for (int i = 0; i < n; i++) {
-        struct ri_ucx_op *op = xfers[i]->handle;
+}
 
+/* UCX takes back receives that wait for their message, and nothing else: what is under way has to end
+ * by itself, or with its connection.  When it does not in time, UCX must never run again, for it would
+ * touch that memory. */
+void ri_ucx_cancel(struct ri_ucx *self, struct ri_xfer *const *xfers, int n)
+{
+    int released = n;
+
+    abandon(self, xfers, n);
+    if (!self->broken)
+        released = await_release(self, xfers, n, ri_now_ns() + cancel_ns);
+    if (released < n) {
+        break_off_holders(self, xfers, n);
+        self->broken = await_release(self, xfers, n, ri_now_ns() + break_off_ns) < n;
+    }
+    for (int i = 0; i < n; i++) {
         if (xfers[i]->state != RI_XFER_POSTED)
             continue;
-        while ((op->request || op->ready) && !may_stay(op) && !self->broken) {
-            ucp_worker_progress(self->worker);
-            self->broken = ri_now_ns() > deadline_ns;
-        }
         xfers[i]->handle = NULL;
         xfers[i]->state = RI_XFER_IDLE;
     }
+}
+
+void ri_ucx_abandon_all(struct ri_ucx *self)
+{
+    for (struct ri_ucx_op *op = self->all; op; op = op->all) {
+        struct ri_xfer *xfer = op->xfer;
+
+        if (!xfer)
+            continue;
+        abandon(self, &xfer, 1);
+        xfer->handle = NULL;
+        xfer->state = RI_XFER_IDLE;
+    }
+}
+
+int ri_ucx_holds_remote(const struct ri_ucx *self)
+{
+    for (const struct ri_ucx_op *op = self->all; op; op = op->all)
+        if (op->request && self->peers[op->shape.peer].remote)
+            return 1;
+    return 0;
 }

@@ -27,24 +27,34 @@ static size_t rows_size(void *state)
 {
     const struct ri_ucx_op *op = state;
 
-    return ri_xfer_bytes(&op->shape);
+    return ri_ucx_bytes(op);
+}
+
+/* The memory alone: all that packing looks at. */
+static struct ri_xfer rows_of(const struct ri_ucx_op *op)
+{
+    const struct ri_ucx_shape *shape = &op->shape;
+
+    return (struct ri_xfer){ .base = shape->base, .rows = shape->rows, .row_bytes = shape->row_bytes,
+                             .row_stride = shape->row_stride };
 }
 
 static size_t rows_pack(void *state, size_t offset, void *packed, size_t bytes_max)
 {
     const struct ri_ucx_op *op = state;
-    size_t rest = ri_xfer_bytes(&op->shape) - offset;
+    size_t rest = ri_ucx_bytes(op) - offset;
     size_t bytes = rest < bytes_max ? rest : bytes_max;
+    const struct ri_xfer rows = rows_of(op);
 
-    ri_xfer_pack(&op->shape, offset, packed, bytes);
+    ri_xfer_pack(&rows, offset, packed, bytes);
     return bytes;
 }
 
 static ucs_status_t rows_unpack(void *state, size_t offset, const void *packed, size_t bytes)
 {
-    const struct ri_ucx_op *op = state;
+    const struct ri_xfer rows = rows_of(state);
 
-    ri_xfer_unpack(&op->shape, offset, packed, bytes);
+    ri_xfer_unpack(&rows, offset, packed, bytes);
     return UCS_OK;
 }
 

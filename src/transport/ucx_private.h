@@ -17,28 +17,44 @@ struct ri_ucx_peer {
     void *address;
     ucp_ep_h endpoint;
     const struct ri_ucx_way *way; /* NULL: not connected */
-    void *closing; /* UCX's request while the endpoint is being closed */
+    void *closing; /* UCX's request while the endpoint is being flushed or closed */
     struct ri_ucx_op *granted, **granted_end; /* sends whose receives are ready, in the order of that */
     size_t under_way_bytes;                   /* of those of them that UCX has */
     uint8_t tcp_alone[2]; /* it is reached so: by us, and we by it */
     int eager;  /* both: see ri_ucx_start */
     int wanted; /* messages go there or come from there */
     int remote; /* on another host */
-    int failed; /* UCX says so; endpoint is of no use any more */
+    int failed; /* UCX says so, or we broke it off; endpoint is of no use any more */
+    int broken_off;
+};
+
+/* Of an xfer what its message needs when the xfer is gone: plans reserve thousands of these. */
+struct ri_ucx_shape {
+    uint64_t tag;
+    char *base;
+    size_t rows, row_bytes, row_stride;
+    int32_t peer;
+    uint8_t send;
 };
 
 /* One message in flight.  Ours, so that it outlives an xfer that was given up. */
 struct ri_ucx_op {
     struct ri_ucx *owner;
     struct ri_xfer *xfer;    /* NULL: given up, or no message */
-    struct ri_xfer shape;    /* copy of *xfer, for pack and unpack */
+    struct ri_ucx_shape shape;
     void *request;           /* UCX's, while it moves */
     void *ready;             /* UCX's, while a send waits for its receiver */
-    ucs_status_t sent;       /* how the sending ended, when the receiver had not answered yet */
+    ucs_status_t sent;       /* how the sending ended, when the receiver had not answered yet;
+                              * of a receive: how saying that it is ready did */
     uint8_t counted;         /* among its peer's under_way_bytes */
     struct ri_ucx_op *spare; /* next of those without a message, or of those granted */
     struct ri_ucx_op *all;   /* next of all */
 };
+
+static inline size_t ri_ucx_bytes(const struct ri_ucx_op *op)
+{
+    return op->shape.rows * op->shape.row_bytes;
+}
 
 struct ri_ucx {
     struct ri_transport base;
@@ -105,10 +121,15 @@ int ri_ucx_begin_granted(struct ri_ucx *self);
 /* One round of UCX.  Returns how much happened, or RONDO_ERR_TRANSPORT when broken. */
 int ri_ucx_run(struct ri_ucx *self);
 
-/* As the contract's cancel; breaks self when UCX does not let go. */
+/* As the contract's cancel, in little more than 1 s.  Breaks off the peers on other hosts that have
+ * messages which UCX does not let go, and self when that does not help, or the peer is on this host. */
 void ri_ucx_cancel(struct ri_ucx *self, struct ri_xfer *const *xfers, int n);
+/* Gives up all, before close, and waits for nothing: UCX may still touch the memory. */
+void ri_ucx_abandon_all(struct ri_ucx *self);
+/* True while UCX holds messages with peers on other hosts. */
+int ri_ucx_holds_remote(const struct ri_ucx *self);
 
-int ri_ucx_peer_error(int rank);
+int ri_ucx_peer_error(const struct ri_ucx *self, int rank);
 int ri_ucx_broken_error(void);
 
 /* ucx_connect.c */
@@ -121,8 +142,11 @@ enum { RI_UCX_SENDER_SHIFT = 48 };
 int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size_t *address_bytes,
                    int64_t deadline_ns);
 
-/* Closes the endpoints, all at once, after what peers have still to take; 2 s at most. */
+/* Closes the endpoints, all at once, after what peers have still to take; 2 s at most.  Then UCX holds no
+ * message with a peer on another host, for destroying a worker that does aborts the process. */
 void ri_ucx_disconnect(struct ri_ucx *self);
+/* Closes the endpoint to a peer on another host at once; its messages end in the next rounds of UCX. */
+void ri_ucx_break_off(struct ri_ucx_peer *peer);
 
 /* ucx_way.c */
 

@@ -64,5 +64,11 @@ tests_transport_ucx_SOURCES = tests/transport/ucx.c $(transport_bench)
 tests_transport_ucx_CFLAGS = $(test_cflags)
 tests_transport_ucx_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ucp_mem_map,--wrap=ucp_mem_unmap
 tests_transport_ucx_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/transport/ucx_ends
+tests_transport_ucx_ends_SOURCES = tests/transport/ucx_ends.c $(transport_bench)
+tests_transport_ucx_ends_CFLAGS = $(test_cflags)
+tests_transport_ucx_ends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ucp_tag_send_nbx
+tests_transport_ucx_ends_LDADD = $(test_ldadd)
 endif
 endif
