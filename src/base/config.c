@@ -63,7 +63,8 @@ struct variable {
 
 static const struct variable variables[] = {
     {"RONDO_CHUNK", KIND_SIZE, "0", "0", "1048576G", FIELD(chunk_bytes),
-     "bytes of the chunks that blocks are sent in, also inside a host; 0: plans choose, between hosts"},
+     "bytes of the chunks that blocks are sent in, also inside a host, but for what is read in place there; "
+     "0: plans choose, between hosts"},
     {"RONDO_CONNECT_TIMEOUT", KIND_DURATION_MS, "30s", "1ms", "480h", FIELD(connect_timeout_ms),
      "how long the ranks of a new communicator wait for each other"},
     {"RONDO_COST_FLOPS", KIND_SIZE, "50G", "1", "1048576G", FIELD(cost_flops),
