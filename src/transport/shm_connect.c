@@ -266,5 +266,8 @@ int ri_shm_connect(struct ri_shm *self, const void *const *addresses, const size
         tell_failure(self, err);
     for (int p = 0; p < self->locals && !err; p++)
         describe(self, &self->peers[p]);
+    if (!err)
+        ri_log(RI_LOG_INFO, "transport", "rank %d reaches the %d ranks of its host in memory that they share",
+               self->base.rank, self->locals);
     return err;
 }

@@ -80,7 +80,7 @@ static int choose_bytes(const struct ri_shm *self, uint64_t *bytes)
         most = file;
     if (most < least_bytes)
         return ri_error(RONDO_ERR_MEMORY, "transport shm needs files of %llu MB, and ulimit -f allows %llu "
-                        "MB", (unsigned long long)(least_bytes >> 20), (unsigned long long)(most >> 20));
+                        "KB: raise it", (unsigned long long)(least_bytes >> 20), (unsigned long long)(most >> 10));
     *bytes = most / least_bytes * least_bytes;
     return 0;
 }

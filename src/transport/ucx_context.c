@@ -35,8 +35,9 @@ static ucs_status_t let_be_eager(ucp_config_t *config)
 static ucs_status_t avoid_small_mount(ucp_config_t *config, const struct ri_ucx *self)
 {
     struct statvfs mount;
+    struct rlimit file;
     unsigned long long free_bytes, needed_bytes = 0;
-    int first = self->base.rank;
+    int first = self->base.rank, is_short = 0;
 
     for (int r = self->base.ranks - 1; r >= 0; r--)
         if (!self->peers[r].remote) {
@@ -46,11 +47,16 @@ static ucs_status_t avoid_small_mount(ucp_config_t *config, const struct ri_ucx 
     if (getenv("RONDO_UCX_TLS") || getenv("UCX_TLS") || statvfs("/dev/shm", &mount))
         return UCS_OK;
     free_bytes = (unsigned long long)mount.f_bavail * mount.f_frsize;
+    if (!getrlimit(RLIMIT_FSIZE, &file) && file.rlim_cur < needed_bytes) { /* it would die of SIGXFSZ */
+        is_short = file.rlim_cur < free_bytes;
+        free_bytes = is_short ? file.rlim_cur : free_bytes;
+    }
     if (free_bytes >= needed_bytes)
         return UCS_OK;
     ri_log(self->base.rank == first ? RI_LOG_WARN : RI_LOG_INFO, "transport", "UCX goes on without /dev/shm, in which "
-           "%llu bytes are free and %llu may be needed: make it larger, or set RONDO_UCX_TLS", free_bytes,
-           needed_bytes);
+           "%llu bytes %s and %llu may be needed: %s, or set RONDO_UCX_TLS", free_bytes,
+           is_short ? "are allowed to a file" : "are free", needed_bytes,
+           is_short ? "raise ulimit -f" : "make it larger");
     return ucp_config_modify(config, "TLS", "^posix");
 }
 
