@@ -12,6 +12,7 @@
 
 #define CLOCK_EVERY 1024 /* idle rounds between two looks at the clock */
 #define SLEEP_MS 100
+#define YIELDS 32 /* before a sleep, as the library yields first: who has just sent is not woken for that */
 
 /* No plan is made by programs that use links, so half of the tags is free. */
 #define FIRST_TAG (RI_TAG_END / 2)
@@ -121,7 +122,7 @@ static int idle(struct perf_link *link, int rounds, enum perf_how how, int64_t *
             return ri_error(RONDO_ERR_TIMEOUT, "no message came for %lld ms; --timeout sets it",
                             (long long)link->comm->config.timeout_ms);
     }
-    if (how == PERF_AWAKE) {
+    if (how == PERF_AWAKE || rounds <= link->comm->config.spin + YIELDS) {
         if (rounds > link->comm->config.spin)
             sched_yield();
         return 0;

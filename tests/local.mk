@@ -16,7 +16,8 @@ make_again = $(MKDIR_P) $(1) && cd $(1) && \
 check_again = $(call make_again,$(1),$(CC),$(CXX),$(2),check)
 
 check-asan: $(top_srcdir)/configure
-	+$(call check_again,asan,--enable-sanitizer=address$(comma)undefined CFLAGS='-O1 -g')
+	+$(call make_again,asan,$(CC),$(CXX),--enable-sanitizer=address$(comma)undefined CFLAGS='-O1 -g',\
+		check TIMEOUT='timeout -k 5 1800')
 
 # A process that UCX's memory hooks have touched dies at the start of a thread.
 check-tsan: $(top_srcdir)/configure

@@ -68,6 +68,13 @@ static void memory_is_zero_and_ours(void **state)
     run_all(2, use_body);
 }
 
+/* Address sanitizer ends a process that asks for more than there can be, unless it is told not to. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
 static int refuse_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
