@@ -3,6 +3,7 @@ EXTRA_DIST += tests/helper.h
 EXTRA_DIST += tests/here.h
 EXTRA_DIST += tests/short.h
 EXTRA_DIST += tests/tap.sh
+EXTRA_DIST += tests/run.sh
 
 # Another build below this one, which then makes what is named.
 #   $(call make_again,FOLDER,C COMPILER,C++ COMPILER,CONFIGURE ARGUMENTS,TARGETS)
