@@ -69,7 +69,7 @@ static void memory_is_zero_and_ours(void **state)
 }
 
 /* Address sanitizer ends a process that asks for more than there can be, unless it is told not to. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";
