@@ -68,11 +68,18 @@ static void memory_is_zero_and_ours(void **state)
     run_all(2, use_body);
 }
 
-/* Address sanitizer ends a process that asks for more than there can be, unless it is told not to. */
+/* Sanitizers end a process that asks for more than there can be, unless they are told not to. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";
+}
+
+const char *__tsan_default_options(void)
+{
+    return __asan_default_options();
 }
 
 static int refuse_body(int rank, int ranks, void *arg)
