@@ -104,14 +104,15 @@ static inline void all_say(const struct group *group, int status, const char *te
 static inline int wait_for_nothing(rondo_comm_t comm, int64_t limit_ms)
 {
     int64_t end_ns = ri_now_ns() + limit_ms * 1000000;
+    struct ri_idle idle = { 0 };
     int err = ri_comm_enter(comm);
 
     if (err)
         return err;
-    for (int idle = 0; ri_now_ns() < end_ns && err >= 0; idle++) {
-        err = ri_comm_progress(comm, idle);
+    while (ri_now_ns() < end_ns && err >= 0) {
+        err = ri_comm_progress(comm, idle.rounds);
         if (err >= 0)
-            err = ri_comm_idle(comm, idle);
+            err = ri_comm_idle(comm, &idle);
     }
     return ri_comm_leave(comm, err < 0 ? err : 0);
 }

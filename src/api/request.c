@@ -226,18 +226,19 @@ static int wait_until(rondo_request_t *request, int timeout_ms)
     struct rondo_comm *comm = (*request)->comm;
     int64_t deadline = ri_now_ns() + (int64_t)timeout_ms * 1000000;
 
-    for (int idle_rounds = 0;;) {
-        int idle = attend(comm->family);
+    for (struct ri_idle idle = { 0 };;) {
+        int nothing = attend(comm->family);
 
         if ((*request)->state != 0 || comm->failed)
             return end(request);
         if (ri_now_ns() >= deadline)
             return give_up(request, timeout_ms);
-        idle_rounds = !idle ? 0 : idle_rounds < INT_MAX ? idle_rounds + 1 : idle_rounds;
-        if (idle)
-            ri_comm_idle(comm, idle_rounds - 1);
-        else
+        if (nothing) {
+            ri_comm_idle(comm, &idle);
+        } else {
+            idle = (struct ri_idle){ 0 };
             ri_family_hand_over(comm->family);
+        }
     }
 }
 

@@ -114,7 +114,7 @@ static const struct variable variables[] = {
     {"RONDO_SELF_SHARED_NIC", KIND_INTEGER, "0", "0", "1", FIELD(self_shared_nic),
      "1: the ranks of a host share one link between hosts, else each has its own"},
     {"RONDO_SIZE", KIND_ELSEWHERE, "", NULL, NULL, 0, "set by rondo-run: number of ranks"},
-    {"RONDO_SPIN", KIND_INTEGER, "64", "0", "1000000000", FIELD(spin),
+    {"RONDO_SPIN", KIND_INTEGER, "2", "0", "1000000000", FIELD(spin),
      "idle progress calls before a wait first yields the processor"},
     {"RONDO_TEST_*", KIND_ELSEWHERE, "", NULL, NULL, 0, "switches of the tests"},
     {"RONDO_TIMEOUT", KIND_DURATION_MS, "1800s", "1ms", "480h", FIELD(timeout_ms),
@@ -124,11 +124,12 @@ static const struct variable variables[] = {
     {"RONDO_TRANSPORT", KIND_STRING, "auto", NULL, NULL, FIELD(transport),
      "auto, self, shm, ucx or shm+ucx (shm inside hosts): what moves the bytes"},
     {"RONDO_UCX_*", KIND_ELSEWHERE, "", NULL, NULL, 0,
-     "settings of Rondo's private UCX: RONDO_UCX_TLS is to Rondo what UCX_TLS is to others"},
+     "settings of Rondo's private UCX: RONDO_UCX_TLS is to Rondo what UCX_TLS is to others; those of one "
+     "of UCX's transports, as UCX_TCP_SNDBUF, have UCX's name alone"},
     {"RONDO_VERIFY", KIND_INTEGER, "0", "0", "1", FIELD(verify),
      "1: each plan's first forward and backward are computed again in fp64 on one rank, and compared"},
     {"RONDO_YIELD", KIND_INTEGER, "200", "-1", "1000000000", FIELD(yield),
-     "idle yields before a wait sleeps on descriptors; -1: it never sleeps"},
+     "idle yields before a wait sleeps on descriptors, after 50 us at most; -1: it never sleeps"},
 };
 
 enum { VARIABLE_COUNT = sizeof(variables) / sizeof(variables[0]) };

@@ -111,15 +111,21 @@ int ri_comm_exchange(struct rondo_comm *comm, const char *what, const void *mine
 /* With the lock held, as the rest below.  Moves messages, and every so often looks whether peers are alive.  Returns how much happened (0:
  * nothing); negative: the communicator has failed.  idle_rounds: calls in a row that moved nothing.
  * rondo_comm_progress itself is api/request.c's, because it must move requests. */
-int ri_comm_progress(struct rondo_comm *comm, int idle_rounds);
+int ri_comm_progress(struct rondo_comm *comm, int64_t idle_rounds);
 
 /* Has this rank destroyed the communicator, and is well?  Cheap: what has been seen by the last look at
  * the peers.  Its last messages may still be on their way. */
 int ri_comm_has_left(const struct rondo_comm *comm, int rank);
 
-/* What to do when nothing could be done: spin, yield or sleep on descriptors (bounded), by how often
- * this was called in a row.  Other threads get the lock meanwhile. */
-int ri_comm_idle(struct rondo_comm *comm, int idle_rounds);
+/* A row of calls of ri_comm_idle; all 0 before the first. */
+struct ri_idle {
+    int64_t rounds, sleeps; /* calls, and those of them that slept */
+    int64_t since_ns;       /* the first */
+};
+
+/* What to do when nothing could be done: spin, yield or sleep on descriptors (bounded), by how long
+ * it has been so.  Other threads get the lock meanwhile. */
+int ri_comm_idle(struct rondo_comm *comm, struct ri_idle *idle);
 
 /* comm.c: makes a communicator of ranks of parent, with its settings, in its family.  id: as made by rank
  * 0 of the new one; not read when size is 1. */

@@ -15,6 +15,7 @@
 #define CLOCK_EVERY 16          /* spins between two looks at the clock */
 #define SLEEP_MAX_NS 20000000   /* with descriptors that wake us */
 #define SLEEP_BLIND_NS 1000000  /* with a transport that has none */
+#define AWAKE_NS 50000          /* idle for so long, it sleeps: where ranks share cores, so do all others */
 #define CULPRIT_NS 1000000000   /* how long a death may need to show on the control connection */
 
 static int64_t spins(const struct rondo_comm *comm)
@@ -34,7 +35,7 @@ static int look_at_peers(struct rondo_comm *comm)
     return err ? ri_comm_fail(comm, err) : 0;
 }
 
-int ri_comm_progress(struct rondo_comm *comm, int idle_rounds)
+int ri_comm_progress(struct rondo_comm *comm, int64_t idle_rounds)
 {
     int moved;
 
@@ -103,19 +104,30 @@ static void sleep_a_little(struct ri_family *family, int64_t sleeps)
     }
 }
 
-int ri_comm_idle(struct rondo_comm *comm, int idle_rounds)
+/* Whether a yield comes before the next sleep. */
+static int stays_awake(const struct rondo_comm *comm, const struct ri_idle *idle)
+{
+    if (comm->config.yield < 0)
+        return 1;
+    return !idle->sleeps && idle->rounds < spins(comm) && ri_now_ns() - idle->since_ns < AWAKE_NS;
+}
+
+int ri_comm_idle(struct rondo_comm *comm, struct ri_idle *idle)
 {
     if (comm->failed)
         return ri_error(comm->failed, "%s", comm->failure);
-    if (idle_rounds < comm->config.spin) {
+    if (idle->rounds == 0)
+        idle->since_ns = ri_now_ns();
+    if (!idle->sleeps && idle->rounds < comm->config.spin) {
         ri_family_hand_over(comm->family);
-    } else if (comm->config.yield < 0 || idle_rounds < spins(comm)) {
+    } else if (stays_awake(comm, idle)) {
         ri_family_unlock(comm->family);
         sched_yield();
         ri_family_relock(comm->family);
     } else {
-        sleep_a_little(comm->family, idle_rounds - spins(comm));
+        sleep_a_little(comm->family, idle->sleeps++);
     }
+    idle->rounds++;
     return comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0;
 }
 

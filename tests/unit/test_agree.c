@@ -249,14 +249,15 @@ static void watch_one_leave(struct group *group, int index)
 {
     struct member *it = &group->members[index];
     int64_t end_ns = ri_now_ns() + 10000000000;
-    int idle = 0, err = 0;
+    struct ri_idle idle = { 0 };
+    int err = 0;
 
     if (index == leaver || ri_comm_enter(it->comm))
         return;
     while (!err && !ri_comm_has_left(it->comm, leaver) && ri_now_ns() < end_ns) {
-        err = ri_comm_progress(it->comm, idle);
+        err = ri_comm_progress(it->comm, idle.rounds);
         if (!err)
-            err = ri_comm_idle(it->comm, idle++);
+            err = ri_comm_idle(it->comm, &idle);
     }
     if (!err && !ri_comm_has_left(it->comm, leaver))
         err = ri_error(RONDO_ERR_TIMEOUT, "nobody said that rank %d has left", leaver);
@@ -285,11 +286,12 @@ static void watch_all_leave(struct group *group, int index)
     struct member *it = &group->members[index];
     int64_t end_ns = ri_now_ns() + 10000000000;
     int left = 0, err = ri_comm_enter(it->comm);
+    struct ri_idle idle = { 0 };
 
-    for (int idle = 0; index == 0 && !err && left < group->count - 1 && ri_now_ns() < end_ns; idle++) {
-        err = ri_comm_progress(it->comm, idle);
+    while (index == 0 && !err && left < group->count - 1 && ri_now_ns() < end_ns) {
+        err = ri_comm_progress(it->comm, idle.rounds);
         if (!err)
-            err = ri_comm_idle(it->comm, idle);
+            err = ri_comm_idle(it->comm, &idle);
         left = 0;
         for (int r = 1; r < group->count; r++)
             left += ri_comm_has_left(it->comm, r);

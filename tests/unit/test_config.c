@@ -53,7 +53,7 @@ static void has_the_documented_defaults(void **state)
     assert_string_equal(config.net_devices, "");
     assert_int_equal(config.timeout_ms, 1800000);
     assert_int_equal(config.connect_timeout_ms, 30000);
-    assert_int_equal(config.spin, 64);
+    assert_int_equal(config.spin, 2);
     assert_int_equal(config.yield, 200);
     assert_int_equal(config.self_bandwidth, 0);
     assert_int_equal(config.self_latency_us, 0);
