@@ -21,6 +21,8 @@
 # Host hN has a NIC railR with address 10.77.R.N+1 on each rail R.  RATE as tc takes it, 300mbit; both
 # directions of each NIC are shaped by a token bucket of BURST (128kb; below 64 KiB packets are cut up,
 # which costs the processor that the ranks want).  What fits on the wire: 1448 of 1514 bytes counted.
+# TCP's congestion control is reno, whatever this machine's is: on links that lose nothing it keeps them
+# full, where bbr, which many machines have, lets them idle on purpose to find the shortest way.
 #
 # SHAPE is HxG or G0+G1+...: how many ranks each host has.  The ranks find RANK, WORLD_SIZE, LOCAL_RANK,
 # LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them, RONDO_INTERFACE=rail0, and their
@@ -105,6 +107,8 @@ clean_up() {
 # What a holder does in its namespaces.  $1 folder, $2 name, $3 keeper's pid
 hold='[ "$PPID" = "$3" ] || exit 1
     echo "$2" > /proc/sys/kernel/hostname
+    echo reno > /proc/sys/net/ipv4/tcp_congestion_control
+    echo 0 > /proc/sys/net/ipv4/tcp_slow_start_after_idle
     mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /dev/shm &&
     mount --bind "$1/boot_id.$2" /proc/sys/kernel/random/boot_id && mount --bind "$1/hosts" /etc/hosts &&
     ip link set lo up || exit 1
