@@ -99,7 +99,7 @@ static void sum_hop(struct ri_schedule *s, const struct ri_ring *ring, int t, in
  * compute that hides its way. */
 int ri_ring_grad(struct ri_schedule *s, const struct ri_ring *ring, int turn)
 {
-    int size = ring->group->size;
+    int size = ring->group->size, last;
 
     for (int t = 0; t < size; t++) {
         visitor_hop(s, ring, t, turn + t);
@@ -110,10 +110,12 @@ int ri_ring_grad(struct ri_schedule *s, const struct ri_ring *ring, int turn)
     }
     if (size == 1)
         return turn;
-    /* Step `size` would be our own block again: its sum comes home. */
-    sum_hop(s, ring, size, turn + size);
+    /* Step `size` would be our own block again: its sum comes home.  Of two ranks in turn 1, in which no
+     * visitor moves: an empty turn would keep its receive from being posted before the block has come. */
+    last = size == 2 ? turn + 1 : turn + size;
+    sum_hop(s, ring, size, last);
     ri_schedule_merge(s, RI_MERGE_SUM, arrival_of_step(ring, size), *ri_sides_sum(&ring->sides));
-    return turn + size + 1;
+    return last + 1;
 }
 
 /* Over all ranks in order of their numbers.  Blocks have the numbers of their owners, so the ranks

@@ -406,6 +406,7 @@ int ri_two_level(struct ri_schedule *s, const struct ri_two_level *ring, int tur
         append_round(s, ring, round, turn);
     if (!has_sums(ring))
         return turn;
+    turn -= hosts == 1 && ring->hosts->largest == 2; /* as in the flat ring */
     if (hosts > 1)
         totals_to_next_host(s, ring, hosts - 1, -1, turn++);
     sums_to_owners(s, ring, hosts > 1 ? hosts : 0, turn);

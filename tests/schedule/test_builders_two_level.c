@@ -83,7 +83,7 @@ static int turns_of(const struct scheme *scheme, int hosts, int size)
     int round = scheme->backward ? size + 2 : size;
 
     if (hosts == 1)
-        return scheme->backward && size > 1 ? size + 1 : size - 1;
+        return scheme->backward && size > 1 ? size + (size > 2) : size - 1;
     if (scheme->backward)
         return hosts * (size > 1 ? round : 3) + 1 + (size > 1);
     return size > 1 ? hosts * round : hosts - 1;
