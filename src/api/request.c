@@ -56,6 +56,8 @@ static void stop(struct rondo_comm *comm, struct ri_engine *engine)
 int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, struct ri_engine *engine,
                      const char *what, uint64_t *completed, int status, rondo_request_t *handle)
 {
+    struct rondo_request **last;
+
     if (status) {
         status = ri_comm_fail(comm, status);
         stop(comm, engine);
@@ -67,8 +69,10 @@ int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, str
     request->completed = completed;
     request->state = 0;
     request->active = 1;
-    request->next = comm->active;
-    comm->active = request;
+    for (last = &comm->active; *last;)
+        last = &(*last)->next;
+    request->next = NULL;
+    *last = request;
     comm->idle_rounds = 0;
     ri_family_set_advance(comm->family, advance);
     *handle = request;
@@ -87,16 +91,20 @@ void ri_request_cancel(struct rondo_request *request)
     unlink_request(request);
 }
 
-/* Moves every request of the communicator that is under way.  idle: none could do anything. */
+/* Moves every request of the communicator that is under way, and does a piece of work of the first that has
+ * one: taken in turn, all would end late.  idle: none could do anything. */
 static void advance_all(struct rondo_comm *comm, int *idle)
 {
+    int worked = 0;
+
     *idle = 1;
     for (struct rondo_request *r = comm->active; r; r = r->next) {
-        int nothing = 1;
+        int nothing = 1, works = !worked;
 
         if (r->state != 0)
             continue;
-        r->state = ri_engine_progress(r->engine, &nothing);
+        r->state = ri_engine_progress(r->engine, &works, &nothing);
+        worked |= works;
         if (r->state == 1 && ri_verify_compare(r->verify))
             r->state = RONDO_ERR_VERIFY;
         if (r->state == 1 && r->completed)

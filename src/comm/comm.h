@@ -35,7 +35,7 @@ struct rondo_comm {
     void (*release_memory)(struct rondo_comm *comm); /* destroy calls it last, when memory is not NULL */
     struct ri_family *family;          /* with whom we are moved */
     struct rondo_comm *sibling;        /* the next of the family */
-    struct rondo_request *active;      /* api/request.c's: requests under way */
+    struct rondo_request *active;      /* api/request.c's: requests under way, by when they began */
     int idle_rounds;                   /* how often in a row nothing could be done */
     int64_t idle_since_ns;             /* when the first of them was */
     uint32_t next_plan;                /* numbers plans for tags; equal on all ranks */

@@ -253,11 +253,13 @@ int ri_engine_start(struct ri_engine *engine, const struct ri_program *program)
     return err ? fail(engine, err) : 0;
 }
 
-int ri_engine_progress(struct ri_engine *engine, int *idle)
+int ri_engine_progress(struct ri_engine *engine, int *works, int *idle)
 {
-    int acted = 0, err;
+    int may_work = !works || *works, acted = 0, worked = 0, err;
 
     *idle = 0;
+    if (works)
+        *works = 0;
     if (!engine->program)
         return 1;
     if (engine->failed)
@@ -271,15 +273,17 @@ int ri_engine_progress(struct ri_engine *engine, int *idle)
         ri_engine_look_at_readers(engine, &acted);
     if (!err)
         err = ri_engine_post(engine, &acted);
-    if (!err)
-        err = ri_engine_work(engine, &acted);
+    if (!err && may_work)
+        err = ri_engine_work(engine, &worked);
     if (err)
         return fail(engine, err);
+    if (works)
+        *works = worked;
     if (engine->done == engine->schedule->step_count && engine->lent_count == 0) {
         forget_run(engine);
         return 1;
     }
-    *idle = !acted;
+    *idle = !acted && !worked;
     return 0;
 }
 

@@ -76,7 +76,7 @@ static int finish(struct ri_run *run, int err)
     int idle = 0;
 
     while (!err) {
-        err = ri_engine_progress(run->engine, &idle);
+        err = ri_engine_progress(run->engine, NULL, &idle);
         if (idle)
             sched_yield();
     }

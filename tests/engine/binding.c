@@ -237,7 +237,7 @@ static int drive(int count, uint64_t seed)
         r = &ranks[(seed >> 33) % (uint64_t)count];
         if (r->done)
             continue;
-        state = ri_engine_progress(r->engine, &idle);
+        state = ri_engine_progress(r->engine, NULL, &idle);
         err = state < 0 ? state : 0;
         r->done = state == 1;
         left -= r->done;
@@ -345,7 +345,7 @@ static int push(int r)
     int state = 0, idle;
 
     for (int i = 0; i < 50 && state == 0; i++)
-        state = ri_engine_progress(ranks[r].engine, &idle);
+        state = ri_engine_progress(ranks[r].engine, NULL, &idle);
     assert_true(state >= 0);
     return state;
 }
@@ -364,8 +364,8 @@ static void a_holder_waits_to_rewrite(void **state)
         start(&ranks[1]);
         push(0);
         while (ranks[1].calls < 1) { /* one of two pieces that read */
-            ri_engine_progress(ranks[0].engine, &idle);
-            ri_engine_progress(ranks[1].engine, &idle);
+            ri_engine_progress(ranks[0].engine, NULL, &idle);
+            ri_engine_progress(ranks[1].engine, NULL, &idle);
         }
         ranks[0].memory[1][0] = 5; /* what the copy would bring now */
         assert_int_equal(push(0), 0);
@@ -395,8 +395,8 @@ static void read_on(int stop_at)
     ranks[1].pieces[ranks[1].schedule->step_count - 1] = 1000;
     ranks[1].stop_at = stop_at;
     while (ranks[1].calls < 10) {
-        ri_engine_progress(ranks[0].engine, &idle);
-        ri_engine_progress(ranks[1].engine, &idle);
+        ri_engine_progress(ranks[0].engine, NULL, &idle);
+        ri_engine_progress(ranks[1].engine, NULL, &idle);
     }
     assert_false(nobody_reads(&ranks[0]));
 }
@@ -461,10 +461,10 @@ static void a_holder_takes_back_what_is_read(void **state)
         read_on(inside ? 11 : 0);
         stop_deadline_ns = inside == 1 ? INT64_MAX : 0;
         if (inside)
-            assert_int_equal(ri_engine_progress(ranks[1].engine, &idle), RONDO_ERR_PEER);
+            assert_int_equal(ri_engine_progress(ranks[1].engine, NULL, &idle), RONDO_ERR_PEER);
         assert_int_equal(ri_engine_stop(ranks[0].engine, INT64_MAX), 1);
         assert_true(nobody_reads(&ranks[0]));
-        assert_int_equal(inside ? RONDO_ERR_PEER : ri_engine_progress(ranks[1].engine, &idle), RONDO_ERR_PEER);
+        assert_int_equal(inside ? RONDO_ERR_PEER : ri_engine_progress(ranks[1].engine, NULL, &idle), RONDO_ERR_PEER);
         assert_non_null(strstr(rondo_last_error(), "rank 0 has given up its run"));
         assert_int_equal(ranks[1].calls, inside ? 11 : 10);
         ri_engine_cancel(ranks[1].engine);

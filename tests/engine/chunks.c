@@ -244,7 +244,7 @@ static int drive(int count, uint64_t seed)
         r = &ranks[(seed >> 33) % (uint64_t)count];
         if (r->done)
             continue;
-        state = ri_engine_progress(r->engine, &idle);
+        state = ri_engine_progress(r->engine, NULL, &idle);
         err = state < 0 ? state : 0;
         r->done = state == 1;
         left -= r->done;
@@ -358,8 +358,8 @@ static void a_chunk_of_a_sum_leaves_when_it_is_done(void **state)
     for (int i = 0; i < 100 && computed(&ranks[0]) < 16; i++) {
         const struct ri_xfer *first = &ranks[0].xfers[ranks[0].first_xfer[send]];
 
-        ri_engine_progress(ranks[1].engine, &idle);
-        ri_engine_progress(ranks[0].engine, &idle);
+        ri_engine_progress(ranks[1].engine, NULL, &idle);
+        ri_engine_progress(ranks[0].engine, NULL, &idle);
         for (left = 0; left < 4 && first[left].state != RI_XFER_IDLE; left++)
             ;
         now = computed(&ranks[0]);
@@ -389,7 +389,7 @@ static void work_begins_on_the_chunks_that_have_come(void **state)
         assert_int_equal(ri_transport_self.post(ranks[1].transport, &send, 1), 0);
         for (int i = 0; i < 20; i++) {
             ri_transport_self.progress(ranks[1].transport);
-            ri_engine_progress(ranks[0].engine, &idle);
+            ri_engine_progress(ranks[0].engine, NULL, &idle);
         }
         assert_int_equal(message.state, RI_XFER_DONE);
         assert_int_equal(ranks[0].xfers[recv + at].state, RI_XFER_DONE);

@@ -356,7 +356,7 @@ static void *run_rank(void *arg)
     prctl(PR_SET_TIMERSLACK, 1UL); /* a sleep ends 50 us late otherwise */
     pthread_barrier_wait(&r->run->gate);
     while (state == 0) {
-        state = ri_engine_progress(r->engine, &idle);
+        state = ri_engine_progress(r->engine, NULL, &idle);
         if (state == 0 && idle)
             await_event(r);
         if (state == 0 && ri_now_ns() > r->run->start_ns + patience_ns) {

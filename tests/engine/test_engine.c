@@ -174,7 +174,7 @@ static int drive(struct rank *ranks, int count, uint64_t seed)
         r = &ranks[(seed >> 33) % (uint64_t)count];
         if (r->done)
             continue;
-        state = ri_engine_progress(r->engine, &idle);
+        state = ri_engine_progress(r->engine, NULL, &idle);
         err = state < 0 ? state : 0;
         r->done = state == 1;
         left -= r->done;
@@ -311,7 +311,7 @@ static void where_names_the_step_that_waits_and_its_peer(void **state)
     open_all(ranks, 2, ri_build_ring_forward, 0, 0);
     assert_int_equal(ri_engine_start(ranks[0].engine, &ranks[0].program), 0);
     for (int i = 0; i < 10; i++)
-        assert_int_equal(ri_engine_progress(ranks[0].engine, &idle), 0);
+        assert_int_equal(ri_engine_progress(ranks[0].engine, NULL, &idle), 0);
     assert_true(idle);
     ri_engine_where(ranks[0].engine, text, sizeof(text), &peer);
     assert_int_equal(peer, 1);
@@ -365,7 +365,7 @@ static void a_waiting_compute_is_passed_a_waiting_merge_is_not(void **state)
         open_all(ranks, 2, build_overtaking, merge_first, 0);
         assert_int_equal(ri_engine_start(ranks[0].engine, &ranks[0].program), 0);
         for (int i = 0; i < 20; i++)
-            ri_engine_progress(ranks[0].engine, &idle);
+            ri_engine_progress(ranks[0].engine, NULL, &idle);
         /* Alone, rank 0 gets as far as its rules allow: two pieces a step. */
         assert_int_equal(ranks[0].calls, 2);
         assert_int_equal(ranks[0].order[0], merge_first ? 0 : 3);
@@ -406,7 +406,7 @@ static void sends_of_one_turn_and_bundle_do_not_wait_for_each_other(void **state
         open_all(ranks, 2, build_two_sends, variant, 0);
         assert_int_equal(ri_engine_start(ranks[0].engine, &ranks[0].program), 0);
         for (int i = 0; i < 5; i++)
-            assert_int_equal(ri_engine_progress(ranks[0].engine, &idle), 0);
+            assert_int_equal(ri_engine_progress(ranks[0].engine, NULL, &idle), 0);
         assert_int_equal(ranks[0].xfers[1].state, RI_XFER_IDLE);
         assert_int_equal(ranks[0].xfers[2].state, variant == 0 ? RI_XFER_POSTED : RI_XFER_IDLE);
         close_all(ranks, 2);
