@@ -21,6 +21,8 @@
 # Host hN has a NIC railR with address 10.77.R.N+1 on each rail R.  RATE as tc takes it, 300mbit; both
 # directions of each NIC are shaped by a token bucket of BURST (128kb; below 64 KiB packets are cut up,
 # which costs the processor that the ranks want).  What fits on the wire: 1448 of 1514 bytes counted.
+# Send buffers hold 256 KiB (UCX_TCP_SNDBUF, unless set), 7 ms of a link at 300 Mbit/s: the kernel's own, 2.5 MB
+# and more, fill the link's queue both ways, and then what says that the data came waits behind data.
 # TCP's congestion control is reno, whatever this machine's is: on links that lose nothing it keeps them
 # full, where bbr, which many machines have, lets them idle on purpose to find the shortest way.
 #
@@ -323,6 +325,7 @@ rank() {
     [ -z "${RONDO_ROOT_FD:-}" ] || eval "exec $RONDO_ROOT_FD>&-"
     export RANK=$RONDO_RANK WORLD_SIZE=$RONDO_SIZE LOCAL_RANK=$local_rank LOCAL_WORLD_SIZE=$count
     export MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=$RONDO_JOB RONDO_INTERFACE=rail0
+    export UCX_TCP_SNDBUF=${UCX_TCP_SNDBUF:-256k}
     unset RONDO_ROOT_FD RONDO_RANK RONDO_SIZE RONDO_ROOT RONDO_JOB RONDO_LOCAL_RANK RONDO_LOCAL_SIZE
     unset RONDO_HOST_ID
     nics=$(nics_of "$nics" "$local_rank" "$rails")

@@ -11,15 +11,11 @@
 # link = nic, or nic / G where the G ranks of a host share it, local = 8 GB/s, M hosts:
 #   ring       (M G - 1) S / nic
 #   two-level  (M - 1) max((G - 1) S / local, S / link) + (G - 1) S / local
-#
-# UCX_TCP_SNDBUF is 256k unless set: 14 ms of a link at 300 Mbit/s.  What the kernel takes by itself, 2.5 MB
-# of each block, costs a rank 4 ms of a core at the start of each rotation; with 4 ranks on a core those are
-# 16 ms in which the last of them has sent nothing.
 . "$top_srcdir/tests/tap.sh"
 hosts=$top_srcdir/tests/hosts/hosts.sh
 exchange=$top_builddir/tests/hosts/exchange
 rate=${1:-300} bytes=${2:-4194304} repetitions=${3:-5}
-export RONDO_LOG=${RONDO_LOG:-error} UCX_TCP_SNDBUF=${UCX_TCP_SNDBUF:-256k}
+export RONDO_LOG=${RONDO_LOG:-error}
 
 reason=$(bash "$hosts" can) || { echo "$reason"; exit 77; }
 RONDO_TEST_HOSTS=$(bash "$hosts" up -o $$ 2 4 "${rate}mbit") || exit 1
