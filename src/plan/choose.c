@@ -51,6 +51,22 @@ static int check_count(const char *name, int value, int most)
     return ri_error(RONDO_ERR_ARGUMENT, "%s is %d; use 0 (the plan chooses) to %d", name, value, most);
 }
 
+/* Only what names a schedule is refused: whoever leaves it open asks for these where they mean something. */
+static int check_two_level(const rondo_plan_options_t *options)
+{
+    const char *name = options->schedule;
+
+    if (is_open(name) || strcmp(name, "two-level") == 0)
+        return 0;
+    if (options->pieces > 1)
+        return ri_error(RONDO_ERR_ARGUMENT, "pieces is %d, but schedule \"%s\" moves whole blocks; use "
+                        "schedule two-level, or pieces 0", options->pieces, name);
+    if (!is_open(options->host_transfers))
+        return ri_error(RONDO_ERR_ARGUMENT, "host_transfers is \"%s\", but schedule \"%s\" does not know it; "
+                        "use schedule two-level, or host_transfers auto", options->host_transfers, name);
+    return 0;
+}
+
 static int check_options(const rondo_plan_options_t *options)
 {
     int err = check_schedule(options->schedule);
@@ -61,6 +77,8 @@ static int check_options(const rondo_plan_options_t *options)
         err = check_binding(options);
     if (!err)
         err = check_count("pieces", options->pieces, 64);
+    if (!err)
+        err = check_two_level(options);
     if (!err && options->chunk_bytes < 0)
         err = ri_error(RONDO_ERR_ARGUMENT, "chunk_bytes is %lld; use 0 (the plan chooses) or more",
                        (long long)options->chunk_bytes);

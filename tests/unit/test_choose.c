@@ -113,6 +113,53 @@ static void what_the_caller_says_wins(void **state)
     assert_null(choice.pass[RI_BACKWARD].builder);
 }
 
+static void expect_refused(const rondo_plan_options_t *options, const char *words)
+{
+    struct ri_choice choice;
+
+    assert_int_equal(choose(&three_and_two, 8, 0, options, &choice), RONDO_ERR_ARGUMENT);
+    assert_non_null(strstr(rondo_last_error(), words));
+}
+
+static void what_a_named_schedule_does_not_have_is_refused(void **state)
+{
+    static const char *const others[] = { "ring", "direct" };
+    struct ri_choice choice;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+        char words[64];
+
+        options.schedule = others[i];
+        options.pieces = 1; /* whole blocks, as they are */
+        assert_int_equal(choose(&three_and_two, 8, 0, &options, &choice), 0);
+        options.pieces = 2;
+        snprintf(words, sizeof(words), "pieces is 2, but schedule \"%s\"", others[i]);
+        expect_refused(&options, words);
+        options.pieces = 0;
+        options.host_transfers = "own-turns";
+        snprintf(words, sizeof(words), "host_transfers is \"own-turns\", but schedule \"%s\"", others[i]);
+        expect_refused(&options, words);
+    }
+}
+
+/* With "auto" they hold where a two-level ring is taken, and else mean nothing. */
+static void an_open_schedule_takes_pieces_where_it_has_them(void **state)
+{
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct ri_choice choice;
+
+    (void)state;
+    options.pieces = 3;
+    options.host_transfers = "chunked";
+    assert_int_equal(choose(&two_by_four, 8, 0, &options, &choice), 0);
+    assert_string_equal(choice.pass[RI_FORWARD].schedule, "two-level");
+    assert_int_equal(choice.pass[RI_FORWARD].build.pieces, 3);
+    assert_int_equal(choose(&one_host, 8, 0, &options, &choice), 0);
+    assert_int_not_equal(strcmp(choice.pass[RI_FORWARD].schedule, "two-level"), 0);
+}
+
 /* A flat ring over hosts gets as many landing slots as binding needs. */
 static void reading_in_place_is_priced_and_built(void **state)
 {
@@ -274,6 +321,8 @@ int main(void)
         cmocka_unit_test(gradients_that_weigh_less_travel),
         cmocka_unit_test(the_flat_ring_wins_on_hosts_of_4_2_and_1),
         cmocka_unit_test(what_the_caller_says_wins),
+        cmocka_unit_test(what_a_named_schedule_does_not_have_is_refused),
+        cmocka_unit_test(an_open_schedule_takes_pieces_where_it_has_them),
         cmocka_unit_test(reading_in_place_is_priced_and_built),
         cmocka_unit_test(prices_are_those_of_what_is_built),
         cmocka_unit_test(chunks_of_small_hosts_are_built),
