@@ -12,9 +12,13 @@
 
 int perf_failed(const struct perf_bench *bench, const char *what, rondo_status_t status)
 {
+    char rank[24] = "";
+
+    if (bench->info.rank >= 0)
+        snprintf(rank, sizeof(rank), "rank %d: ", bench->info.rank);
     if (status)
-        fprintf(stderr, "%s: rank %d: %s: %s: %s\n", bench->program->about.name, bench->info.rank,
-                what, rondo_strerror(status), rondo_last_error());
+        fprintf(stderr, "%s: %s%s: %s: %s\n", bench->program->about.name, rank, what,
+                rondo_strerror(status), rondo_last_error());
     return status;
 }
 
@@ -51,6 +55,21 @@ void perf_print_plan(struct perf_bench *bench, rondo_plan_t plan)
 }
 
 /* ---- ranks come together ---- */
+
+/* As the launcher numbers it, for what fails before there is a communicator; -1: nobody says. */
+static int launched_rank(void)
+{
+    static const char *const names[] = {"RONDO_RANK", "RANK", "OMPI_COMM_WORLD_RANK"};
+    int64_t rank;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *text = getenv(names[i]);
+
+        if (text && perf_parse_number(text, '\0', 0, INT_MAX, &rank) == 0)
+            return (int)rank;
+    }
+    return -1;
+}
 
 /* Rank 0's id reaches the others even when it could not be made, so that nobody waits for it. */
 static rondo_status_t join_by_mpi(struct perf_bench *bench, const rondo_config_t *config)
@@ -121,8 +140,8 @@ static void print_header(struct perf_bench *bench, const double *hosts)
         perf_report_header(report, "peer", "%s, %s", bench->program->peer, perf_peer_version());
 }
 
-/* Collective: what rank 0 prints of the others. */
-static rondo_status_t open_report(struct perf_bench *bench)
+/* Collective: what rank 0 prints of the others.  *writable, on all ranks: its files could be opened. */
+static rondo_status_t open_report(struct perf_bench *bench, int *writable)
 {
     const struct perf_program *program = bench->program;
     double *hosts = calloc((size_t)bench->info.size, sizeof(*hosts));
@@ -142,7 +161,8 @@ static rondo_status_t open_report(struct perf_bench *bench)
     if (!status && !unwritable && bench->info.rank == 0)
         print_header(bench, hosts);
     free(hosts);
-    return status ? status : unwritable ? RONDO_ERR_SYSTEM : RONDO_OK;
+    *writable = !unwritable;
+    return status;
 }
 
 /* ---- the program ---- */
@@ -150,7 +170,7 @@ static rondo_status_t open_report(struct perf_bench *bench)
 static int run_sizes(struct perf_bench *bench)
 {
     const struct perf_options *options = &bench->options;
-    int status = open_report(bench);
+    int status = RONDO_OK;
 
     for (size_t bytes = options->min_bytes; bytes <= options->max_bytes && !status; bytes *= 2)
         status = bench->program->size(bench, bytes, bytes == options->min_bytes);
@@ -183,27 +203,29 @@ static int refuse_ranks(const struct perf_bench *bench)
         return 0;
     fprintf(stderr, "%s: %s: start %d or more, with rondo-run -n %d%s\n", program->about.name,
             program->fewer, program->min_ranks, program->min_ranks,
-            perf_peer_built() ? " or mpirun -n 2" : "");
+            perf_peer_built() ? " or mpirun -n 2" : "; ranks of mpirun are alone, built without MPI");
     return 1;
 }
 
 static int run(struct perf_bench *bench)
 {
-    int refused = 0;
+    int refused, writable = 1, status = RONDO_OK;
 
     if (join(bench))
         return 1; /* without MPI_Finalize, so that mpirun ends the others */
-    if (refuse_ranks(bench)) {
-        refused = 2;
-    } else if (run_sizes(bench)) {
+    refused = refuse_ranks(bench);
+    if (!refused)
+        status = open_report(bench, &writable);
+    if (!refused && !status && writable)
+        status = run_sizes(bench);
+    if (status)
         rondo_comm_abort(bench->comm);
-        rondo_comm_destroy(bench->comm);
-        return 1;
-    }
     rondo_comm_destroy(bench->comm);
+    if (status)
+        return 1;
     if (bench->mpi)
         perf_peer_finish();
-    return refused ? refused : bench->wrong > 0;
+    return refused ? 2 : !writable || bench->wrong > 0;
 }
 
 int perf_main(const struct perf_program *program, int argc, char **argv)
@@ -217,6 +239,7 @@ int perf_main(const struct perf_program *program, int argc, char **argv)
     if ((program->refuse && program->refuse(&bench.options)) ||
         refuse_peer(&bench.options, program->about.name))
         return 2;
+    bench.info.rank = launched_rank();
     if (bench.options.spin) { /* before the library reads them */
         setenv("RONDO_SPIN", "1000000000", 1);
         setenv("RONDO_YIELD", "-1", 1);

@@ -32,6 +32,40 @@ refuses_as_all() {
     refuses "unrecognized option" --no-such-option
 }
 
+# fails TEXT VARIABLE=VALUE...: with these in the environment, exit status 1 and TEXT on stderr.
+fails() {
+    text=$1; shift
+    env -u RONDO_RANK -u RONDO_SIZE -u RANK -u WORLD_SIZE "$@" timeout 20 "$program" > "$work/out" 2> "$work/err"
+    status=$?
+    {
+        [ "$status" -eq 1 ] || echo "status $status, not 1"
+        grep -q -e "$text" "$work/err" || { echo "no '$text' in:"; cat "$work/err"; }
+    } > "$work/reasons"
+    tap_empty "fails with $*" "$work/reasons"
+}
+
+# Without a communicator an error names the rank that the launcher gave, or none.
+names_its_rank() {
+    fails "^$name: rank 3: the communicator: .*RONDO_ROOT" RONDO_RANK=3 RONDO_SIZE=5
+    fails "^$name: rank 1: the communicator: .*MASTER_ADDR" RANK=1 WORLD_SIZE=2
+    fails "^$name: the communicator: .*RONDO_ROOT" RONDO_ROOT=127.0.0.1:1
+}
+
+# Rank 0's reason, and nothing of a communicator that failed.
+ends_without_json() {
+    ranks 2 "$program" -m 4096:4096 --json "$work/nowhere/json" > "$work/out" 2> "$work/err"
+    status=$?
+    {
+        [ "$status" -eq 1 ] || echo "status $status, not 1"
+        [ "$(grep -c "^$name: --json .*nowhere/json' cannot be written: " "$work/err")" -eq 1 ] ||
+            echo "the file is not named, once:"
+        ! grep -q '^rondo\[' "$work/err" || echo "the library complains:"
+        [ -s "$work/out" ] && echo "something on stdout"
+    } > "$work/reasons"
+    ! [ -s "$work/reasons" ] || cat "$work/err" >> "$work/reasons"
+    tap_empty "a JSON file that cannot be written ends all ranks" "$work/reasons"
+}
+
 # processes: ends the test where ranks cannot be processes.
 needs_processes() {
     grep -q '^#define HAVE_UCX 1' "$top_builddir/build-config.h" && return

@@ -11,7 +11,9 @@ refuses "--window '4097'" --window 4097
 refuses "--delay '-1'" --delay -1
 refuses "--pairs 'all'" --pairs all
 refuses "1 rank has no pair" -m 64
+names_its_rank
 needs_processes
+ends_without_json
 
 # Sizes of no round number, in windows of one and of many.
 for size in 1 3 7 1000003; do

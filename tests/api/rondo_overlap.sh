@@ -16,7 +16,9 @@ refuses "--dims '64'" --dims 64
 refuses "size 1000 is refused: give a multiple of 256" -m 1000
 refuses "1 rank has nothing" -m 4096
 refuses "goes with --pass forward alone" --peer mpi --pass q-grad
+names_its_rank
 needs_processes
+ends_without_json
 
 # adds_up: what is printed follows from what is measured, in the table of all columns.
 adds_up() {
