@@ -4,7 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 #include "base/status.h"
+
+enum { LINE_BYTES = 64, LONG_RUN_BYTES = 4096 };
 
 static int bound_check(const struct ri_transport *transport, const struct ri_xfer *xfer)
 {
@@ -72,7 +78,39 @@ char *ri_xfer_run(const struct ri_xfer *xfer, size_t offset, size_t bytes, size_
     return xfer->base + row * xfer->row_stride + within;
 }
 
-void ri_xfer_pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes)
+static void copy(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+/* A store that misses the cache first reads the line that it overwrites; these do not, and leave in the cache
+ * what is there. */
+static void copy_past_caches(void *packed, const void *run, size_t bytes)
+{
+#ifdef __SSE2__
+    char *to = packed;
+    const char *from = run;
+    size_t head = -(uintptr_t)to % LINE_BYTES;
+
+    if (bytes < LONG_RUN_BYTES) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    memcpy(to, from, head);
+    for (to += head, from += head, bytes -= head; bytes >= LINE_BYTES; bytes -= LINE_BYTES) {
+        for (int i = 0; i < LINE_BYTES; i += 16)
+            _mm_stream_si128((void *)(to + i), _mm_loadu_si128((const void *)(from + i)));
+        to += LINE_BYTES;
+        from += LINE_BYTES;
+    }
+    memcpy(to, from, bytes);
+#else
+    memcpy(packed, run, bytes);
+#endif
+}
+
+static void pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes,
+                 void (*copy_run)(void *to, const void *from, size_t bytes))
 {
     char *to = packed;
 
@@ -80,11 +118,24 @@ void ri_xfer_pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_
         size_t run_bytes;
         const char *from = ri_xfer_run(xfer, offset, bytes, &run_bytes);
 
-        memcpy(to, from, run_bytes);
+        copy_run(to, from, run_bytes);
         to += run_bytes;
         offset += run_bytes;
         bytes -= run_bytes;
     }
+}
+
+void ri_xfer_pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes)
+{
+    pack(xfer, offset, packed, bytes, copy);
+}
+
+void ri_xfer_pack_past_caches(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes)
+{
+    pack(xfer, offset, packed, bytes, copy_past_caches);
+#ifdef __SSE2__
+    _mm_sfence(); /* release alone does not order such stores */
+#endif
 }
 
 void ri_xfer_unpack(const struct ri_xfer *xfer, size_t offset, const void *packed, size_t bytes)

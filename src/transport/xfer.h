@@ -19,6 +19,9 @@ void ri_xfer_copy(const struct ri_xfer *to, const struct ri_xfer *from, size_t o
 /* Bytes offset .. offset + bytes of the message, its rows laid end to end, to or from `packed`. */
 void ri_xfer_pack(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes);
 void ri_xfer_unpack(const struct ri_xfer *xfer, size_t offset, const void *packed, size_t bytes);
+/* As ri_xfer_pack, but past the caches, where the processor can: for what is too large for them.  What was
+ * copied is there for other threads as soon as they see anything that is written with release later. */
+void ri_xfer_pack_past_caches(const struct ri_xfer *xfer, size_t offset, void *packed, size_t bytes);
 
 /* True when the rows follow each other without a gap. */
 static inline int ri_xfer_contiguous(const struct ri_xfer *xfer)

@@ -130,6 +130,30 @@ static void other_memory_is_given_out_as_a_copy(void **state)
     bench_close(&bench);
 }
 
+/* Such copies go past the caches, in lines: neither end of the block need be one. */
+static void a_copy_that_no_cache_holds_is_whole(void **state)
+{
+    const size_t bytes = RI_SHM_CACHE_BYTES / 4 + 12345;
+    char *content = bench_memory(bytes + 7);
+    struct bench bench;
+
+    (void)state;
+    open_bench(&bench, 2);
+    for (uint64_t round = 0; round < 3; round++) {
+        struct ri_xfer pair[2] = { bound(bench_send(1, round, content + 3 * round, bytes)),
+                                   bound(bench_receive(0, round, NULL, bytes)) };
+
+        bench_fill(content + 3 * round, bytes, round);
+        bench_post(&bench, 0, &pair[0], 1);
+        bench_post(&bench, 1, &pair[1], 1);
+        bench_run_done(&bench, pair, 2);
+        assert_true(bench_filled(pair[1].base, bytes, round));
+        release(&bench, 1, &pair[1]);
+    }
+    free(content);
+    bench_close(&bench);
+}
+
 static void reserved_messages_need_no_memory(void **state)
 {
     enum { count = 200 };
@@ -401,6 +425,7 @@ int main(void)
         cmocka_unit_test(memory_comes_zeroed_and_goes_back),
         cmocka_unit_test(refuses_more_than_there_is),
         cmocka_unit_test(other_memory_is_given_out_as_a_copy),
+        cmocka_unit_test(a_copy_that_no_cache_holds_is_whole),
         cmocka_unit_test(reserved_messages_need_no_memory),
         cmocka_unit_test(either_end_gives_up_half_way),
         cmocka_unit_test(what_is_passed_on_lies_at_no_peer),
