@@ -23,6 +23,11 @@ enum column {
     COL_PEER,
     COL_ALLOC_FASTER,
     COL_CALLER_FASTER,
+    COL_ALLOC_REST,
+    COL_CALLER_REST,
+    COL_PEER_REST,
+    COL_ALLOC_REST_FASTER,
+    COL_CALLER_REST_FASTER,
     COL_WRONG,
     COLUMNS
 };
@@ -41,14 +46,24 @@ const struct perf_column ring_rewrite_columns[] = {
     [COL_PEER] = {"peer(us)", "peer_us", 10, 2, PERF_PEER},
     [COL_ALLOC_FASTER] = {"alloc x", "alloc_times_faster", 7, 2, PERF_PEER},
     [COL_CALLER_FASTER] = {"caller x", "caller_times_faster", 8, 2, PERF_PEER},
+    [COL_ALLOC_REST] = {"alloc rest", "alloc_rest_us", 10, 2, PERF_FULL},
+    [COL_CALLER_REST] = {"caller rest", "caller_rest_us", 11, 2, PERF_FULL},
+    [COL_PEER_REST] = {"peer rest", "peer_rest_us", 10, 2, PERF_FULL},
+    [COL_ALLOC_REST_FASTER] = {"alloc rest x", "alloc_rest_times_faster", 12, 2, PERF_PEER},
+    [COL_CALLER_REST_FASTER] = {"caller rest x", "caller_rest_times_faster", 13, 2, PERF_PEER},
     [COL_WRONG] = {"#wrong", "wrong", 6, 0, PERF_ALWAYS},
     [COLUMNS] = {NULL, NULL, 0, 0, PERF_ALWAYS},
+};
+
+/* Of an iteration, [repetitions]: all of it, and what is left of it without the writing. */
+struct times {
+    double *mean_us, *rest_us;
 };
 
 /* Where the blocks of an iteration lie, and what became of them. */
 struct variant {
     float *k, *v;
-    double *mean_us;   /* [repetitions] */
+    struct times times;
     double moved_bytes;
 };
 
@@ -63,7 +78,7 @@ struct rewrite {
     rondo_attention_fwd_t tensors;
     float *q, *o;
     struct variant memory[RING_MEMORIES];
-    double *peer_us;          /* [repetitions] */
+    struct times peer_times;
     char *peer[3];            /* own block, and two that come in turn */
     uint32_t *sums;           /* [iterations][ranks] of the blocks read, by owner */
     uint32_t *row;            /* of the iteration under way */
@@ -119,6 +134,13 @@ int ring_rewrite_shape(struct ring_shape *shape, const struct ring_options *own,
     return ring_shape_init_wide(shape, bytes, BLOCK_TOKENS, multiple);
 }
 
+static int times_init(struct times *times, size_t repetitions)
+{
+    times->mean_us = perf_touched(repetitions * sizeof(double));
+    times->rest_us = perf_touched(repetitions * sizeof(double));
+    return times->mean_us && times->rest_us;
+}
+
 static rondo_status_t allocate(struct rewrite *run)
 {
     const struct ring_shape *shape = &run->shape;
@@ -131,8 +153,8 @@ static rondo_status_t allocate(struct rewrite *run)
     run->o = perf_touched(v_bytes);
     run->tensors.lse = perf_touched(tokens * sizeof(float));
     run->sums = perf_touched((size_t)run->iterations * ranks * sizeof(uint32_t));
-    run->peer_us = perf_touched(repetitions * sizeof(double));
-    ok = run->q && run->o && run->tensors.lse && run->sums && run->peer_us;
+    ok = times_init(&run->peer_times, repetitions);
+    ok = ok && run->q && run->o && run->tensors.lse && run->sums;
     for (int i = 0; i < 3 && run->bench->options.peer; i++) {
         run->peer[i] = perf_touched(run->bytes);
         ok = ok && run->peer[i];
@@ -141,8 +163,7 @@ static rondo_status_t allocate(struct rewrite *run)
         const struct ring_options *own = run->bench->options.own;
         struct variant *memory = &run->memory[m];
 
-        memory->mean_us = perf_touched(repetitions * sizeof(double));
-        ok = memory->mean_us != NULL;
+        ok = times_init(&memory->times, repetitions);
         if (!(own->memories & 1u << m))
             continue;
         memory->k = ring_memory_alloc(run->bench->comm, m, run->k_bytes);
@@ -162,11 +183,13 @@ static void release(struct rewrite *run)
     free(run->o);
     free(run->tensors.lse);
     free(run->sums);
-    free(run->peer_us);
+    free(run->peer_times.mean_us);
+    free(run->peer_times.rest_us);
     for (int i = 0; i < 3; i++)
         free(run->peer[i]);
     for (int m = 0; m < RING_MEMORIES; m++) {
-        free(run->memory[m].mean_us);
+        free(run->memory[m].times.mean_us);
+        free(run->memory[m].times.rest_us);
         ring_memory_free(run->bench->comm, m, run->memory[m].k);
         ring_memory_free(run->bench->comm, m, run->memory[m].v);
     }
@@ -230,44 +253,55 @@ static void judge(struct rewrite *run, const char *whose, uint32_t first, int it
         }
 }
 
-static rondo_status_t iterate_ours(struct rewrite *run, int m, int iterations, double *mean_us)
+/* Both of mean times, from the sums over iterations. */
+static void set_times(const struct times *times, int repetition, double all_us, double written_us, int iterations)
+{
+    times->mean_us[repetition] = all_us / iterations;
+    times->rest_us[repetition] = (all_us - written_us) / iterations;
+}
+
+static rondo_status_t iterate_ours(struct rewrite *run, int m, int iterations, int repetition)
 {
     uint32_t first = begin(run, iterations);
     const struct variant *memory = &run->memory[m];
     rondo_status_t status = perf_barrier(run->bench->comm);
-    double start = perf_now_us();
+    double start = perf_now_us(), written_us = 0;
 
     run->tensors.k = memory->k;
     run->tensors.v = memory->v;
     for (int i = 0; i < iterations && !status; i++) {
         rondo_request_t request = NULL;
+        double begin_us = perf_now_us();
 
         run->row = run->sums + i * run->shape.ranks;
         pattern_fill(memory->k, run->k_bytes, run->shape.rank, first + (uint32_t)i, 0);
         pattern_fill(memory->v, run->bytes - run->k_bytes, run->shape.rank, first + (uint32_t)i,
                      run->k_bytes / sizeof(float));
+        written_us += perf_now_us() - begin_us;
         status = perf_wait(rondo_attention_forward(run->plan, &run->tensors, NULL, &request),
                            &request);
     }
-    *mean_us = (perf_now_us() - start) / iterations;
+    set_times(&memory->times, repetition, perf_now_us() - start, written_us, iterations);
     if (!status)
         judge(run, ring_memory_name(m), first, iterations);
     return status;
 }
 
-static void iterate_peer(struct rewrite *run, int iterations, double *mean_us)
+static void iterate_peer(struct rewrite *run, int iterations, int repetition)
 {
     uint32_t first = begin(run, iterations);
     const struct ring_shape *shape = &run->shape;
-    double start;
+    double start, written_us = 0;
 
     perf_peer_barrier();
     start = perf_now_us();
     for (int i = 0; i < iterations; i++) {
         uint32_t *row = run->sums + i * shape->ranks;
         char *from = run->peer[0];
+        double begin_us = perf_now_us();
 
         pattern_fill(from, run->bytes, shape->rank, first + (uint32_t)i, 0);
+        written_us += perf_now_us() - begin_us;
         if (reads(run, shape->rank))
             row[shape->rank] = pattern_sum(from, run->bytes);
         for (int hop = 1; hop < shape->ranks; hop++) {
@@ -278,7 +312,7 @@ static void iterate_peer(struct rewrite *run, int iterations, double *mean_us)
             from = to;
         }
     }
-    *mean_us = (perf_now_us() - start) / iterations;
+    set_times(&run->peer_times, repetition, perf_now_us() - start, written_us, iterations);
     judge(run, "the peer", first, iterations);
 }
 
@@ -305,13 +339,13 @@ static rondo_status_t take_turns(struct rewrite *run, int iterations, int repeti
             continue;
         status = sent_bytes(run, &before);
         if (!status)
-            status = iterate_ours(run, m, iterations, &memory->mean_us[repetition]);
+            status = iterate_ours(run, m, iterations, repetition);
         if (!status)
             status = sent_bytes(run, &after);
         memory->moved_bytes = (after - before) / iterations;
     }
     if (!status && run->bench->options.peer)
-        iterate_peer(run, iterations, &run->peer_us[repetition]);
+        iterate_peer(run, iterations, repetition);
     return status;
 }
 
@@ -327,10 +361,16 @@ static rondo_status_t wrong_over_ranks(struct rewrite *run, double *wrong)
 static rondo_status_t gather(struct rewrite *run)
 {
     size_t repetitions = (size_t)run->bench->options.repetitions;
-    rondo_status_t status = perf_max_over_ranks(run->bench->comm, run->peer_us, repetitions);
+    const struct times *all[RING_MEMORIES + 1] = { &run->peer_times };
+    rondo_status_t status = RONDO_OK;
 
-    for (int m = 0; m < RING_MEMORIES && !status; m++)
-        status = perf_max_over_ranks(run->bench->comm, run->memory[m].mean_us, repetitions);
+    for (int m = 0; m < RING_MEMORIES; m++)
+        all[1 + m] = &run->memory[m].times;
+    for (int i = 0; i <= RING_MEMORIES && !status; i++) {
+        status = perf_max_over_ranks(run->bench->comm, all[i]->mean_us, repetitions);
+        if (!status)
+            status = perf_max_over_ranks(run->bench->comm, all[i]->rest_us, repetitions);
+    }
     return status;
 }
 
@@ -339,21 +379,27 @@ static void fill_row(struct rewrite *run, double *row)
     static const int mean[] = {COL_ALLOC, COL_CALLER}, least[] = {COL_ALLOC_MIN, COL_CALLER_MIN};
     static const int moved[] = {COL_ALLOC_MOVED, COL_CALLER_MOVED};
     static const int faster[] = {COL_ALLOC_FASTER, COL_CALLER_FASTER};
+    static const int rest[] = {COL_ALLOC_REST, COL_CALLER_REST};
+    static const int rest_faster[] = {COL_ALLOC_REST_FASTER, COL_CALLER_REST_FASTER};
     const struct ring_options *own = run->bench->options.own;
     size_t repetitions = (size_t)run->bench->options.repetitions;
 
     row[COL_SEQLEN] = (double)run->shape.tokens * run->shape.ranks;
     row[COL_STEPS] = run->shape.ranks - 1;
     row[COL_ITERATIONS] = run->iterations;
-    if (run->bench->options.peer)
-        row[COL_PEER] = perf_median(run->peer_us, repetitions);
+    if (run->bench->options.peer) {
+        row[COL_PEER] = perf_median(run->peer_times.mean_us, repetitions);
+        row[COL_PEER_REST] = perf_median(run->peer_times.rest_us, repetitions);
+    }
     for (int m = 0; m < RING_MEMORIES; m++) {
         if (!(own->memories & 1u << m))
             continue;
-        row[mean[m]] = perf_median(run->memory[m].mean_us, repetitions);
-        row[least[m]] = run->memory[m].mean_us[0];
+        row[mean[m]] = perf_median(run->memory[m].times.mean_us, repetitions);
+        row[least[m]] = run->memory[m].times.mean_us[0];
+        row[rest[m]] = perf_median(run->memory[m].times.rest_us, repetitions);
         row[moved[m]] = run->memory[m].moved_bytes;
         row[faster[m]] = row[COL_PEER] / row[mean[m]];
+        row[rest_faster[m]] = row[COL_PEER_REST] / row[rest[m]];
     }
 }
 
