@@ -106,6 +106,18 @@ static rondo_status_t join(struct perf_bench *bench)
 
 /* ---- the header ---- */
 
+static void print_iterations(struct perf_bench *bench)
+{
+    const struct perf_options *options = &bench->options;
+    char timed[48] = "1000 to 8 KiB, 100 to 8 MiB, then 20", before[24] = "a tenth of them";
+
+    if (options->iterations)
+        snprintf(timed, sizeof(timed), "%d", options->iterations);
+    if (options->warmup >= 0)
+        snprintf(before, sizeof(before), "%d", options->warmup);
+    perf_report_header(&bench->report, "iterations", "%s, warm-up %s", timed, before);
+}
+
 static void print_header(struct perf_bench *bench, const double *hosts)
 {
     struct perf_report *report = &bench->report;
@@ -130,10 +142,7 @@ static void print_header(struct perf_bench *bench, const double *hosts)
                        bench->options.spin ? " (--no-yield: spins only)" : "");
     perf_report_header(report, "clock", "CLOCK_MONOTONIC, median of %d repetitions",
                        bench->options.repetitions);
-    perf_report_header(
-        report, "iterations", "%s, warm-up %s",
-        bench->options.iterations ? "as -i says" : "1000 to 8 KiB, 100 to 8 MiB, then 20",
-        bench->options.warmup >= 0 ? "as -x says" : "a tenth of them");
+    print_iterations(bench);
     if (bench->program->header)
         bench->program->header(bench);
     if (bench->options.peer)

@@ -57,9 +57,16 @@ static void print_help(const struct perf_about *about)
 {
     printf(
         "usage: %s [options]\n%s\n"
-        "  -m [MIN:]MAX    sizes in bytes, doubled from MIN to MAX [%zu:%zu]\n"
-        "  -i N            timed iterations per repetition [1000 to 8 KiB, 100 to 8 MiB, then 20]\n"
-        "  -x N            iterations before the timed ones [a tenth of -i]\n"
+        "  -m [MIN:]MAX    sizes in bytes, doubled from MIN to MAX [%zu:%zu]\n",
+        about->name, about->summary, about->min_bytes, about->max_bytes);
+    if (about->iterations)
+        printf("  -i N            timed iterations per repetition [%d]\n"
+               "  -x N            iterations before the timed ones [%d]\n",
+               about->iterations, about->warmup);
+    else
+        printf("  -i N            timed iterations per repetition [1000 to 8 KiB, 100 to 8 MiB, then 20]\n"
+               "  -x N            iterations before the timed ones [a tenth of -i]\n");
+    printf(
         "  -c              verify as many iterations as are timed, not only two\n"
         "  -f              all columns\n"
         "  --alternate N   repetitions; medians over them are printed [7]\n"
@@ -68,7 +75,6 @@ static void print_help(const struct perf_about *about)
         "  --timeout S     deadline of every wait, in seconds [the library's]\n"
         "  --csv           comma-separated rows\n"
         "  --json FILE     everything, unrounded\n",
-        about->name, about->summary, about->min_bytes, about->max_bytes,
         perf_peer_built() ? "yes" : "no");
     for (const struct perf_extra *e = about->extras; e && e->name; e++) {
         const char *argument = e->argument ? e->argument : "";
@@ -219,7 +225,8 @@ enum perf_parsed perf_options_parse(struct perf_options *options, void *own,
 
     *options = (struct perf_options){.min_bytes = about->min_bytes,
                                      .max_bytes = about->max_bytes,
-                                     .warmup = -1,
+                                     .iterations = about->iterations,
+                                     .warmup = about->iterations ? about->warmup : -1,
                                      .repetitions = 7,
                                      .own = own};
     list_options(about->extras, all);

@@ -37,6 +37,7 @@ struct perf_about {
     const char *columns;
     const struct perf_extra *extras; /* NULL: none */
     size_t min_bytes, max_bytes;     /* unless -m says otherwise */
+    int iterations, warmup;          /* unless -i and -x say otherwise; iterations 0: both by size */
 };
 
 enum perf_parsed { PERF_RUN, PERF_ANSWERED, PERF_REFUSED };

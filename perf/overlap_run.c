@@ -128,10 +128,10 @@ void overlap_release(struct overlap_run *run)
 /* ---- calls ---- */
 
 /* The number-th of those that follow each other. */
-static rondo_status_t start(struct overlap_run *run, enum overlap_kind kind, int number,
+static rondo_status_t start(struct overlap_run *run, enum overlap_kind kind, int64_t number,
                             rondo_request_t *request)
 {
-    int i = number % IN_FLIGHT;
+    int i = (int)(number % IN_FLIGHT);
     rondo_attention_fwd_t fwd = RONDO_ATTENTION_FWD_INIT;
     rondo_attention_bwd_t bwd = RONDO_ATTENTION_BWD_INIT;
 
@@ -155,24 +155,28 @@ static rondo_status_t start(struct overlap_run *run, enum overlap_kind kind, int
     return rondo_attention_backward(run->plan[kind], &bwd, NULL, request);
 }
 
-/* Mean time between ends of calls, of each of which the next one is under way when it ends. */
+/* Mean time between ends of calls, of each of which the next one is under way when it ends.  Two under
+ * way may end together, so an even number of them is timed. */
 static rondo_status_t time_steps(struct overlap_run *run, enum overlap_kind kind, double *us)
 {
     rondo_request_t request[IN_FLIGHT] = {NULL};
-    double end_us[CALLS];
+    int64_t first = run->bench->options.warmup - 1;
+    int64_t last = first + run->bench->options.iterations;
+    double begin_us = 0;
     rondo_status_t status = perf_barrier(run->bench->comm);
 
     if (!status)
         status = start(run, kind, 0, &request[0]);
-    for (int i = 0; i < CALLS && !status; i++) {
-        if (i + 1 < CALLS)
+    for (int64_t i = 0; i <= last + 1 && !status; i++) {
+        if (i <= last)
             status = start(run, kind, i + 1, &request[(i + 1) % IN_FLIGHT]);
         if (!status)
             status = rondo_wait(&request[i % IN_FLIGHT], -1);
-        end_us[i] = perf_now_us();
+        if (i == first)
+            begin_us = perf_now_us();
+        if (i == last)
+            *us = (perf_now_us() - begin_us) / run->bench->options.iterations;
     }
-    if (!status)
-        *us = (end_us[CALLS - 2] - end_us[0]) / (CALLS - 2);
     return status;
 }
 

@@ -13,7 +13,7 @@ enum overlap_pass { PASS_FORWARD, PASS_KV_GRAD, PASS_Q_GRAD, PASSES };
 /* A plan as it is, and one that computes only on whole blocks. */
 enum overlap_kind { OVERLAP_CHUNKS, OVERLAP_WHOLE, OVERLAP_KINDS };
 
-enum { RATIOS_MAX = 16, IN_FLIGHT = 2, CALLS = 6 };
+enum { RATIOS_MAX = 16, IN_FLIGHT = 2 };
 
 struct overlap_options {
     int qk_dim, v_dim; /* --dims */

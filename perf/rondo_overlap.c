@@ -23,7 +23,9 @@ static const char meaning[] =
     "started before the one before has ended.  call: calls with work, one by one.  whole: the same when\n"
     "work waits for whole blocks.  x = time / max(compute, transfer).  exposed = call - compute;\n"
     "overlap = 100 * (1 - exposed / transfer), not clipped; slow = 100 * (work within a call / compute -\n"
-    "1).  Bars across hosts, 1 rank each, block of 30 bursts: x 1.08; at 300 Mbit/s and ratio 1 x 1.12.\n";
+    "1).  Bars across hosts, 1 rank each, block of 30 bursts: x 1.08; at 300 Mbit/s and ratio 1 x 1.12.\n"
+    "-i and -x count the calls of transfer and step, which follow each other: -i is even, as two are under\n"
+    "way at once.  In a repetition one call is timed alone.\n";
 
 /* ---- options ---- */
 
@@ -239,7 +241,7 @@ static rondo_status_t measure(struct overlap_run *run)
 {
     struct perf_bench *bench = run->bench;
     double row[COLUMNS];
-    rondo_status_t status = overlap_verify(run, bench->options.check ? 10 : 2);
+    rondo_status_t status = overlap_verify(run, bench->options.check ? bench->options.iterations : 2);
 
     for (int i = 0; i < COLUMNS; i++)
         row[i] = NAN;
@@ -291,13 +293,30 @@ static void print_load(struct perf_bench *bench)
                        "across hosts, 1 rank each, block of 30 bursts: x 1.08; at 300 Mbit/s and ratio 1 1.12");
 }
 
+static int refuse_calls(const struct perf_options *options)
+{
+    if (options->iterations % 2) {
+        fprintf(stderr, "rondo_overlap: -i %d is refused: give an even number: two calls are under way"
+                        " at once, and may end together\n", options->iterations);
+        return 1;
+    }
+    if (options->warmup < 1) {
+        fprintf(stderr, "rondo_overlap: -x 0 is refused: give 1 or more: calls are timed from the end of"
+                        " the one before\n");
+        return 1;
+    }
+    return 0;
+}
+
 /* Sizes double, so that all are multiples when the first one is. */
-static int refuse_sizes(const struct perf_options *options)
+static int refuse(const struct perf_options *options)
 {
     const struct overlap_options *own = options->own;
     struct ring_shape shape;
     size_t multiple;
 
+    if (refuse_calls(options))
+        return 1;
     if (options->peer && own->pass != PASS_FORWARD) {
         fprintf(stderr, "rondo_overlap: --peer mpi goes with --pass forward alone\n");
         return 1;
@@ -319,12 +338,14 @@ int main(int argc, char **argv)
                   .columns = meaning,
                   .extras = extras,
                   .min_bytes = 4194304,
-                  .max_bytes = 4194304},
+                  .max_bytes = 4194304,
+                  .iterations = 4,
+                  .warmup = 1},
         .own = &own,
         .min_ranks = 2,
         .fewer = "1 rank has nothing to transfer",
         .peer = "MPI_Isend and MPI_Irecv, MPI_Testall between portions of 0.2 ms",
-        .refuse = refuse_sizes,
+        .refuse = refuse,
         .columns = choose_columns,
         .header = print_load,
         .size = run_size};

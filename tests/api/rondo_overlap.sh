@@ -14,6 +14,8 @@ refuses "--compute 'sleep'" --compute sleep
 refuses "--chunk '-1'" --chunk -1
 refuses "--dims '64'" --dims 64
 refuses "size 1000 is refused: give a multiple of 256" -m 1000
+refuses "-i 5 is refused: give an even number" -i 5
+refuses "-x 0 is refused: give 1 or more" -x 0
 refuses "1 rank has nothing" -m 4096
 refuses "goes with --pass forward alone" --peer mpi --pass q-grad
 names_its_rank
@@ -35,13 +37,15 @@ measures "2 ranks, forward, all columns" 2 -m 65536:65536 --alternate 1 --ratio 
 rows_are 2 16
 adds_up
 header_says "compute: spin"
+header_says "iterations: 4, warm-up 1"
 header_says "plan: forward"
 say_all
 
 for pass in kv-grad q-grad; do
     measures "3 ranks, $pass, matmul, in chunks" 3 -m 32768:65536 --alternate 2 --ratio 1 --pass $pass \
-        --compute matmul --chunk 8192 -c
+        --compute matmul --chunk 8192 -c -i 10
     rows_are 2 11
+    header_says "iterations: 10, warm-up 1"
     header_says "algorithm: ring, $pass, .*chunks of 8192 bytes"
     say_all
 done
