@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* text as a JSON string. */
@@ -133,12 +134,40 @@ void perf_report_row(struct perf_report *report, const double *values)
     report->rows++;
 }
 
+void perf_report_note(struct perf_report *report, const char *format, ...)
+{
+    va_list args;
+
+    if (!report->notes)
+        report->notes = open_memstream(&report->note_text, &report->note_bytes);
+    if (!report->notes)
+        return;
+    va_start(args, format);
+    vfprintf(report->notes, format, args);
+    va_end(args);
+    fputc('\n', report->notes);
+}
+
+/* Behind the results, as the headers are before them. */
+static void print_notes(struct perf_report *report)
+{
+    if (report->notes && fclose(report->notes) == 0)
+        perf_report_text(report, "note", report->note_text);
+    free(report->note_text);
+    report->notes = NULL;
+    report->note_text = NULL;
+}
+
 int perf_report_close(struct perf_report *report)
 {
-    int failed = fflush(stdout) || ferror(stdout);
+    int failed;
 
+    if (report->json)
+        fprintf(report->json, "%s\n]", report->rows ? "" : "\n},\"results\":[");
+    print_notes(report);
+    failed = fflush(stdout) || ferror(stdout);
     if (report->json) {
-        fprintf(report->json, "%s\n]}\n", report->rows ? "" : "\n},\"results\":[");
+        fprintf(report->json, "}\n");
         failed |= ferror(report->json) != 0;
         failed |= fclose(report->json) != 0;
     }

@@ -9,7 +9,8 @@
 /* One printer for all programs of perf/: header lines, a table or CSV on stdout, and JSON in a
  * file.  One rank prints. */
 
-enum perf_when { PERF_ALWAYS, PERF_FULL, PERF_PEER }; /* in the table; JSON has every column */
+/* In the table; JSON has every column. */
+enum perf_when { PERF_ALWAYS, PERF_FULL, PERF_PEER, PERF_NEVER };
 
 struct perf_column {
     const char *title; /* of the table */
@@ -23,6 +24,9 @@ struct perf_report {
     const struct perf_column *columns; /* the last has a NULL title; outlives the report */
     FILE *json;                        /* NULL: none */
     int headers, rows;                 /* written so far */
+    FILE *notes;                       /* writes note_text; NULL: none yet */
+    char *note_text;
+    size_t note_bytes;
 };
 
 /* Opens the JSON file, if any.  0, or -1 with the reason on stderr. */
@@ -38,6 +42,10 @@ void perf_report_text(struct perf_report *report, const char *key, const char *t
 
 /* values: one for each column, in their order; NAN: there is none. */
 void perf_report_row(struct perf_report *report, const double *values);
+
+/* A line below the table, "# note: text", and in the JSON's "note". */
+void perf_report_note(struct perf_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Ends the report.  0, or -1 when something could not be written, with the reason on stderr. */
 int perf_report_close(struct perf_report *report);

@@ -25,7 +25,9 @@ static const char meaning[] =
     "overlap = 100 * (1 - exposed / transfer), not clipped; slow = 100 * (work within a call / compute -\n"
     "1).  Bars across hosts, 1 rank each, block of 30 bursts: x 1.08; at 300 Mbit/s and ratio 1 x 1.12.\n"
     "-i and -x count the calls of transfer and step, which follow each other: -i is even, as two are under\n"
-    "way at once.  In a repetition one call is timed alone.\n";
+    "way at once.  In a repetition one call is timed alone.  least x, most x: of call x, and spread: of\n"
+    "compute, over repetitions.  A note below the table names rows with an x below 0.97 or a spread above\n"
+    "20 %: other programs had the cores for a while.\n";
 
 /* ---- options ---- */
 
@@ -113,6 +115,8 @@ enum column {
     COL_STEP_X,
     COL_CALL,
     COL_CALL_X,
+    COL_CALL_LEAST,
+    COL_CALL_MOST,
     COL_WHOLE_STEP_X,
     COL_WHOLE,
     COL_WHOLE_X,
@@ -121,6 +125,8 @@ enum column {
     COL_SLOW,
     COL_PEER,
     COL_PEER_X,
+    COL_SPREAD,
+    COL_BUSY,
     COL_WRONG,
     COLUMNS
 };
@@ -135,6 +141,8 @@ static const struct perf_column columns[] = {
     [COL_STEP_X] = {"step x", "step_over_max", 6, 3, PERF_ALWAYS},
     [COL_CALL] = {"call(us)", "call_us", 11, 1, PERF_FULL},
     [COL_CALL_X] = {"call x", "call_over_max", 6, 3, PERF_ALWAYS},
+    [COL_CALL_LEAST] = {"least x", "call_over_max_least", 7, 3, PERF_FULL},
+    [COL_CALL_MOST] = {"most x", "call_over_max_most", 6, 3, PERF_FULL},
     [COL_WHOLE_STEP_X] = {"whole step x", "whole_step_over_max", 12, 3, PERF_FULL},
     [COL_WHOLE] = {"whole(us)", "whole_call_us", 11, 1, PERF_FULL},
     [COL_WHOLE_X] = {"whole x", "whole_call_over_max", 7, 3, PERF_ALWAYS},
@@ -143,11 +151,18 @@ static const struct perf_column columns[] = {
     [COL_SLOW] = {"slow(%)", "comp_slowdown_percent", 7, 1, PERF_ALWAYS},
     [COL_PEER] = {"peer(us)", "peer_us", 11, 1, PERF_PEER},
     [COL_PEER_X] = {"peer x", "peer_over_max", 6, 3, PERF_PEER},
+    [COL_SPREAD] = {"spread(%)", "compute_spread_percent", 9, 1, PERF_FULL},
+    [COL_BUSY] = {"busy", "machine_busy", 4, 0, PERF_NEVER},
     [COL_WRONG] = {"#wrong", "wrong", 6, 0, PERF_ALWAYS},
     [COLUMNS] = {NULL, NULL, 0, 0, PERF_ALWAYS},
 };
 
 /* ---- one size ---- */
+
+/* A row is in doubt when a total is this much below what it cannot be below, or work alone differs so
+ * much between the fastest repetition and the slowest. */
+#define LEAST_X 0.97
+#define SPREAD_PERCENT 20.0
 
 /* Of one repetition. */
 static void fill_row(const struct overlap_times *times, double *row)
@@ -170,14 +185,47 @@ static void fill_row(const struct overlap_times *times, double *row)
     row[COL_PEER_X] = times->peer_us / most;
 }
 
-/* Each column by itself; rows: [count][COLUMNS]. */
-static void take_medians(const double *rows, size_t count, double *scratch, double *row)
+/* One column over repetitions, which `sorted` then has in order; rows: [count][COLUMNS]. */
+static double median_of(const double *rows, size_t count, enum column c, double *sorted)
 {
-    for (int c = COL_COMPUTE; c <= COL_PEER_X; c++) {
-        for (size_t i = 0; i < count; i++)
-            scratch[i] = rows[i * COLUMNS + (size_t)c];
-        row[c] = perf_median(scratch, count);
-    }
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = rows[i * COLUMNS + (size_t)c];
+    return perf_median(sorted, count);
+}
+
+/* Each column by itself. */
+static void sum_up(const double *rows, size_t count, double *sorted, double *row)
+{
+    for (int c = COL_COMPUTE; c <= COL_PEER_X; c++)
+        row[c] = median_of(rows, count, (enum column)c, sorted);
+    median_of(rows, count, COL_CALL_X, sorted);
+    row[COL_CALL_LEAST] = sorted[0];
+    row[COL_CALL_MOST] = sorted[count - 1];
+    median_of(rows, count, COL_COMPUTE, sorted);
+    row[COL_SPREAD] = 100 * (sorted[count - 1] / sorted[0] - 1);
+}
+
+/* Why the times of a row cannot be those of the machine alone; NULL: they can. */
+static const char *find_doubt(const double *row)
+{
+    static const enum column totals[] = {COL_STEP_X, COL_CALL_X, COL_WHOLE_STEP_X, COL_WHOLE_X,
+                                         COL_PEER_X};
+
+    for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++)
+        if (row[totals[i]] < LEAST_X)
+            return "total below max(compute, transfer)";
+    return row[COL_SPREAD] > SPREAD_PERCENT ? "compute differs between repetitions" : NULL;
+}
+
+static void report_row(struct perf_bench *bench, double *row)
+{
+    const char *doubt = find_doubt(row);
+
+    row[COL_BUSY] = doubt != NULL;
+    if (doubt)
+        perf_report_note(&bench->report, "size %.0f, ratio %.2f: %s: the machine was busy; run again",
+                         row[COL_SIZE], row[COL_RATIO], doubt);
+    perf_report_row(&bench->report, row);
 }
 
 static rondo_status_t measure_ratio(struct overlap_run *run, double compute_us, double *row)
@@ -196,7 +244,7 @@ static rondo_status_t measure_ratio(struct overlap_run *run, double compute_us, 
         fill_row(&times, rows + i * COLUMNS);
     }
     if (!status)
-        take_medians(rows, count, rows + count * COLUMNS, row);
+        sum_up(rows, count, rows + count * COLUMNS, row);
     free(rows);
     if (!run->bench->options.peer)
         row[COL_PEER] = row[COL_PEER_X] = NAN;
@@ -231,7 +279,7 @@ static rondo_status_t measure_all(struct overlap_run *run, double *row)
         row[COL_RATIO] = run->own->ratio[i];
         status = measure_ratio(run, run->own->ratio[i] * transfer_us, row);
         if (!status && bench->info.rank == 0)
-            perf_report_row(&bench->report, row);
+            report_row(bench, row);
     }
     return status;
 }
