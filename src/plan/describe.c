@@ -69,6 +69,28 @@ static void print_chunks(FILE *out, const struct ri_pass *pass)
         fprintf(out, "\n");
 }
 
+/* The caller's chunk size has no say in what is not copied. */
+static void print_unchunked(FILE *out, const struct ri_pass *pass)
+{
+    const struct ri_schedule *s = pass->schedule;
+    long long wish = pass->plan->choice.chunk_bytes;
+    uint32_t bound = 0;
+    const char *comma = " ";
+
+    for (uint32_t i = 0; i < s->step_count && wish; i++)
+        if (ri_step_moves(&s->steps[i]) && s->steps[i].bind)
+            bound |= 1u << s->slots[ri_step_moved(&s->steps[i])->slot].bundle;
+    if (!bound)
+        return;
+    fprintf(out, "  chunks of %lld bytes are asked for, but what is read in place moves whole:", wish);
+    for (int bundle = 0; bundle < RI_BUNDLES; bundle++)
+        if (bound >> bundle & 1) {
+            fprintf(out, "%s%s", comma, ri_bundle_names[bundle]);
+            comma = ", ";
+        }
+    fprintf(out, "\n");
+}
+
 static void print_pass(FILE *out, const struct ri_pass *pass)
 {
     const struct ri_schedule *s = pass->schedule;
@@ -85,6 +107,7 @@ static void print_pass(FILE *out, const struct ri_pass *pass)
     print_bytes(out, pass);
     print_slots(out, pass);
     print_chunks(out, pass);
+    print_unchunked(out, pass);
 }
 
 static const char *way_to(const struct ri_place *place, int peer)

@@ -271,6 +271,46 @@ static void a_plan_tells_what_it_is(void **state)
     problem_release(&t->problem);
 }
 
+/* Each binding, with a chunk size and without. */
+static int unchunked_body(int rank, int ranks, void *arg)
+{
+    static const char line[] = "chunks of 256 bytes are asked for, but what is read in place moves whole: K\n";
+    struct test *t = arg;
+    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
+    rondo_attention_desc_t desc = desc_of(&t->problem);
+    int bad = 0;
+
+    for (int i = 0; i < 4; i++) {
+        int binds = i & 1, is_asked = i >> 1;
+        rondo_plan_options_t options = copying;
+        rondo_plan_t plan = NULL;
+        char text[4096] = "";
+
+        options.backward = "none";
+        options.binding = binds ? "auto" : "copy";
+        options.chunk_bytes = is_asked ? 256 : 0;
+        bad += expect(!rondo_attention_plan(comm, layout, &desc, &options, &plan) &&
+                          !rondo_plan_describe(plan, text, sizeof(text), NULL), "plan: %s", rondo_last_error());
+        bad += expect((strstr(text, line) != NULL) == (binds && is_asked) &&
+                          (strstr(text, "chunks of a block") != NULL) == (!binds && is_asked),
+                      "binding %s, chunk_bytes %d: %.600s", options.binding, is_asked, text);
+        rondo_plan_destroy(plan);
+    }
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void a_chunk_size_that_does_nothing_is_named(void **state)
+{
+    struct test *t = test_of(31, 1);
+
+    (void)state;
+    assert_int_equal(run_ranks(2, 0, 60, unchunked_body, t), 0);
+    problem_release(&t->problem);
+}
+
 /* ---- grouped heads travel as they are (pytorch/torchtitan#1283) ---- */
 
 enum { GQA_TOKENS = 1024, GQA_Q_HEADS = 32, GQA_KV_HEADS = 8, GQA_DIM = 128 };
@@ -329,6 +369,7 @@ int main(void)
         cmocka_unit_test(bytes_of_uneven_shards_add_up),
         cmocka_unit_test(bytes_between_hosts_have_their_lane),
         cmocka_unit_test(a_plan_tells_what_it_is),
+        cmocka_unit_test(a_chunk_size_that_does_nothing_is_named),
         cmocka_unit_test(grouped_heads_travel_as_they_are),
     };
 

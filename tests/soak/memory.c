@@ -149,8 +149,9 @@ static int make_plan(rondo_comm_t comm, const struct test *t, struct held *held,
 
     options.schedule = t->row.schedule;
     options.backward = t->row.pass == FORWARD ? "none" : pass_names[t->row.pass];
-    options.host_transfers = "own-turns";
     options.pieces = 1;
+    if (strcmp(t->row.schedule, "two-level") == 0)
+        options.host_transfers = "own-turns";
     held->memory = (rondo_plan_memory_t)RONDO_PLAN_MEMORY_INIT;
     err = rondo_plan_memory(comm, layout, &desc, &options, &held->memory);
     if (!err)
