@@ -101,9 +101,15 @@ static int is_auto(const struct ri_config *config)
 
 int ri_transport_is_known(const struct ri_config *config)
 {
+    const char *remedy;
+
     if (is_auto(config) || ri_transport_find(config->transport))
         return 0;
-    return ri_error(RONDO_ERR_UNSUPPORTED, "RONDO_TRANSPORT='%.32s' is not built in; there is: auto, %s",
+    remedy = ri_transport_remedy(config->transport);
+    if (remedy)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "RONDO_TRANSPORT='%s' is not built in; there is: auto, %s; %s",
+                        config->transport, ri_transport_names(), remedy);
+    return ri_error(RONDO_ERR_ARGUMENT, "RONDO_TRANSPORT='%.32s' is not known; there is: auto, %s",
                     config->transport, ri_transport_names());
 }
 
@@ -145,8 +151,8 @@ static int refuse_hosts(const struct rondo_comm *comm)
 
 static int refuse_all(const struct rondo_comm *comm)
 {
-    return ri_error(RONDO_ERR_UNSUPPORTED, "no transport between %d hosts is built in (there is: %s); build with UCX "
-                    "(configure --with-ucx)", comm->host_count, ri_transport_names());
+    return ri_error(RONDO_ERR_UNSUPPORTED, "no transport between %d hosts is built in (there is: %s); %s",
+                    comm->host_count, ri_transport_names(), ri_transport_remedy("ucx"));
 }
 
 static void go_on_without(struct rondo_comm *comm, const char *name, const char *next)

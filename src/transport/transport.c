@@ -15,6 +15,14 @@ static const struct ri_transport_ops *const transports[] = {
 #endif
 };
 
+/* All that may be left out, and what puts it in. */
+static const struct {
+    const char *name, *remedy;
+} optional[] = {
+    { "ucx", "build with UCX (configure --with-ucx)" },
+    { "shm+ucx", "build with UCX (configure --with-ucx)" },
+};
+
 static const size_t transport_count = sizeof(transports) / sizeof(transports[0]);
 
 const struct ri_transport_ops *ri_transport_find(const char *name)
@@ -22,6 +30,14 @@ const struct ri_transport_ops *ri_transport_find(const char *name)
     for (size_t i = 0; i < transport_count; i++)
         if (strcmp(transports[i]->name, name) == 0)
             return transports[i];
+    return NULL;
+}
+
+const char *ri_transport_remedy(const char *name)
+{
+    for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
+        if (strcmp(optional[i].name, name) == 0)
+            return optional[i].remedy;
     return NULL;
 }
 

@@ -158,6 +158,8 @@ extern const struct ri_transport_ops ri_transport_route; /* HAVE_UCX only: shm i
 
 /* transport.c: the table of what is built in.  NULL when there is none of that name. */
 const struct ri_transport_ops *ri_transport_find(const char *name);
+/* How to build in one that may be left out; NULL: there never is one of that name. */
+const char *ri_transport_remedy(const char *name);
 /* Names of all that is built in, for error texts: "self, shm, ucx". */
 const char *ri_transport_names(void);
 

@@ -233,6 +233,8 @@ static void knows_its_transports(void **state)
     assert_ptr_equal(ri_transport_find("self"), &ri_transport_self);
     assert_null(ri_transport_find("pigeon"));
     assert_null(ri_transport_find(""));
+    assert_null(ri_transport_remedy("pigeon"));
+    assert_non_null(strstr(ri_transport_remedy("ucx"), "--with-ucx"));
     assert_int_equal(strncmp(ri_transport_names(), "self", 4), 0);
 }
 
