@@ -154,14 +154,16 @@ static rondo_status_t open_report(struct perf_bench *bench, int *writable)
 {
     const struct perf_program *program = bench->program;
     double *hosts = calloc((size_t)bench->info.size, sizeof(*hosts));
+    const struct perf_column *table =
+        program->table ? program->table : program->columns(&bench->options);
     double unwritable = 0;
     rondo_status_t status;
 
     if (!hosts)
         return RONDO_ERR_MEMORY;
     if (bench->info.rank == 0)
-        unwritable = perf_report_open(&bench->report, &bench->options, &program->about,
-                                      program->columns(&bench->options)) != 0;
+        unwritable =
+            perf_report_open(&bench->report, &bench->options, &program->about, table) != 0;
     hosts[bench->info.rank] = bench->info.host;
     status = perf_sum_over_ranks(bench->comm, hosts, (size_t)bench->info.size);
     if (!status)

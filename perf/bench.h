@@ -31,6 +31,7 @@ struct perf_program {
 
     /* Before ranks come together: 0, or 1 with the reason on stderr.  NULL: all options are well. */
     int (*refuse)(const struct perf_options *options);
+    const struct perf_column *table; /* NULL: `columns` chooses one */
     const struct perf_column *(*columns)(const struct perf_options *options);
     /* Rank 0's header lines beside those of all programs.  NULL: none. */
     void (*header)(struct perf_bench *bench);

@@ -329,11 +329,6 @@ static int run_size(struct perf_bench *bench, size_t bytes, int first)
 
 /* ---- the program ---- */
 
-static const struct perf_column *choose_columns(const struct perf_options *options)
-{
-    return columns;
-}
-
 static void print_pairs(struct perf_bench *bench)
 {
     const struct bw_options *own = bench->options.own;
@@ -362,7 +357,7 @@ int main(int argc, char **argv)
         .min_ranks = 2,
         .fewer = "1 rank has no pair",
         .peer = "MPI_Isend and MPI_Irecv",
-        .columns = choose_columns,
+        .table = columns,
         .header = print_pairs,
         .size = run_size};
 

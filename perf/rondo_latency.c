@@ -313,11 +313,6 @@ static int run_size(struct perf_bench *bench, size_t bytes, int first)
 
 /* ---- the program ---- */
 
-static const struct perf_column *choose_columns(const struct perf_options *options)
-{
-    return columns;
-}
-
 static void print_pause(struct perf_bench *bench)
 {
     const struct latency_options *own = bench->options.own;
@@ -343,7 +338,7 @@ int main(int argc, char **argv)
         .min_ranks = 2,
         .fewer = "1 rank has nobody to hand to",
         .peer = "MPI_Send and MPI_Recv",
-        .columns = choose_columns,
+        .table = columns,
         .header = print_pause,
         .size = run_size};
 

@@ -323,11 +323,6 @@ static int run_size(struct perf_bench *bench, size_t bytes, int first)
 
 /* ---- the program ---- */
 
-static const struct perf_column *choose_columns(const struct perf_options *options)
-{
-    return columns;
-}
-
 static void print_load(struct perf_bench *bench)
 {
     const struct overlap_options *own = bench->options.own;
@@ -394,7 +389,7 @@ int main(int argc, char **argv)
         .fewer = "1 rank has nothing to transfer",
         .peer = "MPI_Isend and MPI_Irecv, MPI_Testall between portions of 0.2 ms",
         .refuse = refuse,
-        .columns = choose_columns,
+        .table = columns,
         .header = print_load,
         .size = run_size};
 
