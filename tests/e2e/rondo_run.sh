@@ -44,21 +44,28 @@ same()
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
+# time_into FILE MOST_MS COMMAND...: its status and time in ms.  Load only adds time, and not as much to every
+# try: what takes MOST_MS or more has two tries left.
+time_into()
+{
+    file=$1 most=$2
+    shift 2
+    for try in 1 2 3; do
+        begin=$(now_ms)
+        timeout 60 "$@" 2>"$file.err"
+        echo "$? $(($(now_ms) - begin))" >"$file"
+        read -r _ ms <"$file"
+        [ "$ms" -ge "$most" ] || break
+    done
+}
+
 # The two slow cases wait for real grace times; they run beside the others.
 start_slow()
 {
-    (
-        begin=$(now_ms)
-        timeout 60 "$run" -n 3 sh -c 'trap "echo $RONDO_RANK >>'"$dir"'/terms; exit" TERM
-            test $RONDO_RANK = 1 && exit 7; while :; do sleep 0.2; done' 2>"$dir/slow1.err"
-        echo "$? $(($(now_ms) - begin))" >"$dir/slow1"
-    ) &
-    (
-        begin=$(now_ms)
-        timeout 60 "$run" -n 3 sh -c \
-            'test $RONDO_RANK = 2 && exit 8; trap "" TERM; while :; do sleep 0.2; done' 2>"$dir/slow2.err"
-        echo "$? $(($(now_ms) - begin))" >"$dir/slow2"
-    ) &
+    time_into "$dir/slow1" 8000 "$run" -n 3 sh -c 'trap "echo $RONDO_RANK >>'"$dir"'/terms; exit" TERM
+        test $RONDO_RANK = 1 && exit 7; while :; do sleep 0.2; done' &
+    time_into "$dir/slow2" 13000 "$run" -n 3 sh -c \
+        'test $RONDO_RANK = 2 && exit 8; trap "" TERM; while :; do sleep 0.2; done' &
 }
 
 start_slow
@@ -181,11 +188,11 @@ same "what a rank left behind is ended" $? 1
 
 wait
 read -r status ms <"$dir/slow1"
-[ "$status" -eq 7 ] && [ "$ms" -ge 4900 ]
+[ "$status" -eq 7 ] && [ "$ms" -ge 4900 ] && [ "$ms" -lt 8000 ]
 report "the rest is ended 5 s after the first failure (after $ms ms, status $status)" $?
-same "by SIGTERM, which they heard" "$(sort "$dir/terms" | tr '\n' ,)" "0,2,"
+same "by SIGTERM, which they heard" "$(sort -u "$dir/terms" | tr '\n' ,)" "0,2,"
 says "the failed rank is named" "rank 1 ended with status 7" "$dir/slow1.err"
 read -r status ms <"$dir/slow2"
-[ "$status" -eq 8 ] && [ "$ms" -ge 9900 ]
+[ "$status" -eq 8 ] && [ "$ms" -ge 9900 ] && [ "$ms" -lt 13000 ]
 report "who ignores SIGTERM is killed 5 s later (after $ms ms, status $status)" $?
 echo "1..$count"

@@ -55,23 +55,22 @@ static void every_size_comes_together(void **state)
     }
 }
 
-static void eight_ranks_are_quick(void **state)
+static int64_t meet_as_eight(void)
 {
-    int64_t best_ms = INT64_MAX;
+    int64_t begin_ns = ri_now_ns();
     struct group group;
 
-    (void)state;
-    for (int i = 0; i < 20 && best_ms >= 2000; i++) { /* a busy machine disturbs a few of them */
-        int64_t begin_ns = ri_now_ns(), ms;
+    group_init(&group, 8);
+    run_group(&group);
+    all_are_good(&group);
+    return (ri_now_ns() - begin_ns) / 1000000;
+}
 
-        group_init(&group, 8);
-        run_group(&group);
-        all_are_good(&group);
-        ms = (ri_now_ns() - begin_ns) / 1000000;
-        best_ms = ms < best_ms ? ms : best_ms;
-    }
-    if (best_ms >= 2000)
-        fail_msg("8 ranks took %d ms", (int)best_ms);
+/* Nobody waits for a moment to pass, as a rank does that tries again or asks now and then. */
+static void eight_ranks_are_quick(void **state)
+{
+    (void)state;
+    assert_in_range(test_shortest_ms(meet_as_eight, 200), 0, 199);
 }
 
 static void cycles_leave_nothing_open(void **state)
@@ -240,20 +239,27 @@ static void one_machine_is_one_host(void **state)
 
 /* ---- trouble at the beginning ---- */
 
-static void a_missing_rank_is_named_by_all(void **state)
+/* Returns how long the slowest took. */
+static int64_t miss_a_rank(void)
 {
     struct group group;
+    int64_t most_ms = 0;
 
-    (void)state;
     group_init(&group, 3);
-    for (int r = 0; r < 3; r++) {
+    for (int r = 0; r < 3; r++)
         group.members[r].size = 4;
-    }
     group.members[0].connect_ms = 700; /* it says who is missing, however late it came */
     run_group(&group);
     all_say(&group, RONDO_ERR_TIMEOUT, "rank 3");
     for (int r = 0; r < 3; r++)
-        assert_true(group.members[r].took_ms < CONNECT_MS);
+        most_ms = group.members[r].took_ms > most_ms ? group.members[r].took_ms : most_ms;
+    return most_ms;
+}
+
+static void a_missing_rank_is_named_by_all(void **state)
+{
+    (void)state;
+    assert_in_range(test_shortest_ms(miss_a_rank, 1400), 690, 1399);
 }
 
 static void a_missing_rank_0_is_named(void **state)
@@ -271,11 +277,10 @@ static void a_missing_rank_0_is_named(void **state)
     all_say(&group, RONDO_ERR_TIMEOUT, "it accepts connections, but rank 0 has not answered");
 }
 
-static void the_deadline_may_come_from_the_environment(void **state)
+static int64_t wait_as_long_as_set(void)
 {
     struct group group;
 
-    (void)state;
     group_init(&group, 1);
     group.members[0].size = 2;
     group.members[0].connect_ms = 0;
@@ -283,7 +288,13 @@ static void the_deadline_may_come_from_the_environment(void **state)
     run_group(&group);
     unsetenv("RONDO_CONNECT_TIMEOUT");
     all_say(&group, RONDO_ERR_TIMEOUT, "rank 1 of 2");
-    assert_true(group.members[0].took_ms >= 190 && group.members[0].took_ms < CONNECT_MS);
+    return group.members[0].took_ms;
+}
+
+static void the_deadline_may_come_from_the_environment(void **state)
+{
+    (void)state;
+    assert_in_range(test_shortest_ms(wait_as_long_as_set, 400), 190, 399);
 }
 
 static void sizes_that_differ_are_named_by_all(void **state)
