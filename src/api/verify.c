@@ -9,6 +9,7 @@
 #include "api/exact.h"
 #include "api/plan.h"
 #include "base/log.h"
+#include "base/minmax.h"
 #include "base/status.h"
 
 /* An fp32 number is rounded by 2^-24 of its size; sums of a few thousand products, in whatever order, stay
@@ -50,11 +51,6 @@ static size_t input_bytes(const struct gathering *g, int rank)
     return ri_exact_input_bytes(&g->plan->layout, &g->plan->desc, g->kind, rank);
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Bytes [first, first + bytes) of our inputs, as far as there are. */
 static void fill_slice(const struct gathering *g, size_t first, size_t bytes)
 {
@@ -65,7 +61,7 @@ static void fill_slice(const struct gathering *g, size_t first, size_t bytes)
         size_t from = begin > first ? begin : first, to;
 
         end = begin + ri_tensor_bytes(&g->plan->desc, *t, n);
-        to = smaller(end, first + bytes);
+        to = ri_min_size(end, first + bytes);
         if (from < to)
             memcpy(g->mine + (from - first), (const char *)g->tensors[*t] + (from - begin), to - from);
     }
@@ -74,7 +70,7 @@ static void fill_slice(const struct gathering *g, size_t first, size_t bytes)
 static void keep_slices(const struct gathering *g, size_t first, size_t bytes)
 {
     for (int r = 0; r < g->comm->size; r++) {
-        size_t end = smaller(input_bytes(g, r), first + bytes);
+        size_t end = ri_min_size(input_bytes(g, r), first + bytes);
 
         if (first < end)
             memcpy((char *)g->exact->shards[r] + first, g->all + (size_t)r * bytes, end - first);
@@ -89,7 +85,7 @@ static int send_slices(const struct gathering *g)
     for (int r = 0; r < g->comm->size; r++)
         longest = input_bytes(g, r) > longest ? input_bytes(g, r) : longest;
     for (size_t first = 0; !err && first < longest; first += bytes) {
-        bytes = smaller(g->slice_bytes, longest - first);
+        bytes = ri_min_size(g->slice_bytes, longest - first);
         fill_slice(g, first, bytes);
         err = ri_comm_exchange(g->comm, "verification", g->mine, bytes, g->all);
         if (!err && g->exact)
@@ -115,7 +111,7 @@ static int prepare(struct gathering *g, struct ri_verify *verify)
 {
     size_t size = (size_t)g->comm->size;
 
-    g->slice_bytes = smaller(SLICE_BYTES, SLICES_BYTES / size);
+    g->slice_bytes = ri_min_size(SLICE_BYTES, SLICES_BYTES / size);
     g->mine = calloc(1, g->slice_bytes);
     g->all = malloc(size * g->slice_bytes);
     if (!g->mine || !g->all)

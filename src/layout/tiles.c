@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layout/layout.h"
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+#include "base/minmax.h"
 
 /* b > 0; C rounds towards zero, which is up for a negative quotient. */
 static int64_t divide_up(int64_t a, int64_t b)
@@ -31,8 +23,8 @@ static rondo_tile_kind_t band_kind(const rondo_tile_t *tile)
 int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_tile_t *out)
 {
     /* Query i sees keys i - hi to i - lo: together the piece sees one run of keys. */
-    int64_t k_first = max64(0, first - tile->hi);
-    int64_t k_end = min64(tile->k_count, first + count - tile->lo);
+    int64_t k_first = ri_max64(0, first - tile->hi);
+    int64_t k_end = ri_min64(tile->k_count, first + count - tile->lo);
     int64_t shift = k_first - first;
     rondo_tile_t piece = *tile;
 
@@ -44,8 +36,8 @@ int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rond
     piece.k_first += k_first;
     piece.k_count = k_end - k_first;
     piece.k_start += k_first * tile->k_step;
-    piece.lo = max64(tile->lo + shift, 1 - piece.k_count);
-    piece.hi = min64(tile->hi + shift, count - 1);
+    piece.lo = ri_max64(tile->lo + shift, 1 - piece.k_count);
+    piece.hi = ri_min64(tile->hi + shift, count - 1);
     piece.kind = band_kind(&piece);
     *out = piece;
     return 1;
@@ -54,8 +46,8 @@ int ri_tile_queries(const rondo_tile_t *tile, int64_t first, int64_t count, rond
 int ri_tile_keys(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_tile_t *out)
 {
     /* Key j is seen by queries j + lo to j + hi: together the piece is seen by one run of queries. */
-    int64_t q_first = max64(0, first + tile->lo);
-    int64_t q_end = min64(tile->q_count, first + count + tile->hi);
+    int64_t q_first = ri_max64(0, first + tile->lo);
+    int64_t q_end = ri_min64(tile->q_count, first + count + tile->hi);
     int64_t shift = first - q_first;
     rondo_tile_t piece = *tile;
 
@@ -67,8 +59,8 @@ int ri_tile_keys(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_t
     piece.q_first += q_first;
     piece.q_count = q_end - q_first;
     piece.q_start += q_first * tile->q_step;
-    piece.lo = max64(tile->lo + shift, 1 - count);
-    piece.hi = min64(tile->hi + shift, piece.q_count - 1);
+    piece.lo = ri_max64(tile->lo + shift, 1 - count);
+    piece.hi = ri_min64(tile->hi + shift, piece.q_count - 1);
     piece.kind = band_kind(&piece);
     *out = piece;
     return 1;
@@ -85,7 +77,7 @@ static int run_pair_tile(const struct ri_token_run *q, const struct ri_token_run
     };
 
     if (mask == RONDO_MASK_CAUSAL)
-        whole.lo = max64(whole.lo, divide_up(k->start - q->start, q->step));
+        whole.lo = ri_max64(whole.lo, divide_up(k->start - q->start, q->step));
     return ri_tile_queries(&whole, 0, whole.q_count, out);
 }
 

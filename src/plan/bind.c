@@ -86,7 +86,7 @@ int ri_run_prepare(void *owner, uint32_t step)
 {
     struct ri_run *run = owner;
     const struct ri_pass *pass = run->pass;
-    uint32_t chunks = ri_chunks_of_transfer(pass, step);
+    uint32_t chunks = ri_chunks_moved(pass, step);
 
     for (uint32_t m = pass->first_message[step]; m < pass->first_message[step + 1]; m++) {
         struct ri_xfer *xfer = &run->xfers[m];

@@ -2,6 +2,7 @@
 /* How blocks are cut to chunks, alike on all ranks: by what all have in common. */
 #include "plan/chunks.h"
 
+#include "base/minmax.h"
 #include "base/status.h"
 
 /* Without a wish: as many as let work start soon, of a size that pays a message. */
@@ -14,16 +15,6 @@
 #define CHUNKS_MAX_OF_ALL (RI_TAG_MESSAGES / 32)
 /* More messages have no numbers anyway. */
 #define CHUNKS_MAX_WISHED (RI_TAG_MESSAGES + 1)
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Of a token of all tensors of a bundle. */
 static int64_t token_bytes(const struct ri_pass *pass, int bundle)
@@ -40,11 +31,11 @@ static int64_t token_bytes(const struct ri_pass *pass, int bundle)
 static uint32_t chunks_of_block(const struct ri_plan *plan, int64_t tokens, int64_t bytes)
 {
     int64_t wish = plan->choice.chunk_bytes, block = tokens * bytes;
-    int64_t most = wish ? CHUNKS_MAX_WISHED : min64(CHUNKS_MAX, CHUNKS_MAX_OF_ALL / plan->place.ranks);
+    int64_t most = wish ? CHUNKS_MAX_WISHED : ri_min64(CHUNKS_MAX, CHUNKS_MAX_OF_ALL / plan->place.ranks);
     int64_t chunks = wish ? block / wish
-                          : max64(min64(CHUNKS_OF_BLOCK, block / CHUNK_MIN_BYTES), block / CHUNK_MAX_BYTES);
+                          : ri_max64(ri_min64(CHUNKS_OF_BLOCK, block / CHUNK_MIN_BYTES), block / CHUNK_MAX_BYTES);
 
-    return (uint32_t)max64(1, min64(chunks, min64(most, tokens)));
+    return (uint32_t)ri_max64(1, ri_min64(chunks, ri_min64(most, tokens)));
 }
 
 void ri_chunks_choose(struct ri_pass *pass)
@@ -72,7 +63,7 @@ int ri_chunks_allow(const struct ri_pass *pass, const struct ri_step *step)
 
 uint32_t ri_chunks_count(const struct ri_pass *pass, int bundle, const struct ri_region *region)
 {
-    return (uint32_t)max64(1, region->count * pass->chunks[bundle] / max64(1, pass->plan->largest));
+    return (uint32_t)ri_max64(1, region->count * pass->chunks[bundle] / ri_max64(1, pass->plan->largest));
 }
 
 /* A region of r of L tokens has the share r/L of n chunks, rounded down, so that a chunk has less than
@@ -81,16 +72,16 @@ uint32_t ri_chunks_count(const struct ri_pass *pass, int bundle, const struct ri
 int64_t ri_chunks_longest(const struct ri_pass *pass, int bundle, int64_t tokens)
 {
     const struct ri_plan *plan = pass->plan;
-    int64_t wish = plan->choice.chunk_bytes, bytes = max64(1, token_bytes(pass, bundle));
+    int64_t wish = plan->choice.chunk_bytes, bytes = ri_max64(1, token_bytes(pass, bundle));
     int64_t share = plan->max_tokens / pass->most_chunks[bundle] + 1;
 
-    return min64(tokens, 4 * max64(share, (wish ? wish : CHUNK_MIN_BYTES) / bytes + 1) + 1);
+    return ri_min64(tokens, 4 * ri_max64(share, (wish ? wish : CHUNK_MIN_BYTES) / bytes + 1) + 1);
 }
 
 struct ri_region ri_chunks_cut(uint32_t count, const struct ri_region *region, uint32_t c)
 {
-    int64_t first = min64(c, count) * region->count / count;
-    int64_t end = min64((int64_t)c + 1, count) * region->count / count;
+    int64_t first = ri_min64(c, count) * region->count / count;
+    int64_t end = ri_min64((int64_t)c + 1, count) * region->count / count;
 
     return (struct ri_region){ region->first + first, end - first, region->at + first, region->row };
 }
@@ -130,31 +121,37 @@ struct ri_chunk_cut ri_chunks_of_compute(const struct ri_pass *pass, const struc
     return (struct ri_chunk_cut){ 0, -1 };
 }
 
+static uint32_t chunks_of(const struct ri_pass *pass, const struct ri_operand *operand)
+{
+    struct ri_region region = ri_operand_region(pass->plan, pass->schedule, operand);
+
+    return ri_chunks_count(pass, bundle_of(pass, operand), &region);
+}
+
 uint32_t ri_chunks_of_merge(const struct ri_pass *pass, const struct ri_step *step)
 {
     const struct ri_operand *from = &step->from[0];
-    struct ri_region region;
 
-    if (from->blocks != 1 || !(pass->chunked >> bundle_of(pass, from) & 1))
-        return 1;
-    region = ri_operand_region(pass->plan, pass->schedule, from);
-    return ri_chunks_count(pass, bundle_of(pass, from), &region);
+    return from->blocks == 1 && (pass->chunked >> bundle_of(pass, from) & 1) ? chunks_of(pass, from) : 1;
 }
 
-/* Messages are as many as the longest layout needs; the answer to a stamp is a chunk of its own. */
-uint32_t ri_chunks_of_transfer(const struct ri_pass *pass, uint32_t index)
+uint32_t ri_chunks_wanted(const struct ri_pass *pass, const struct ri_step *step)
 {
-    const struct ri_step *step = &pass->schedule->steps[index];
-    const struct ri_operand *moved = ri_step_moved(step);
-    uint32_t most = pass->first_chunk[index + 1] - pass->first_chunk[index];
-    struct ri_region region;
+    return ri_chunks_allow(pass, step) ? chunks_of(pass, ri_step_moved(step)) : 1;
+}
+
+uint32_t ri_chunks_listed(const struct ri_pass *pass, uint32_t index)
+{
+    return pass->first_chunk[index + 1] - pass->first_chunk[index];
+}
+
+uint32_t ri_chunks_moved(const struct ri_pass *pass, uint32_t index)
+{
+    uint32_t most = ri_chunks_listed(pass, index);
 
     if (most > 1 && pass->messages[pass->first_message[index + 1] - 1].tensor == RI_STAMP)
         most--;
-    if (!ri_chunks_allow(pass, step))
-        return 1;
-    region = ri_operand_region(pass->plan, pass->schedule, moved);
-    return (uint32_t)min64(ri_chunks_count(pass, bundle_of(pass, moved), &region), most);
+    return (uint32_t)ri_min64(ri_chunks_wanted(pass, &pass->schedule->steps[index]), most);
 }
 
 struct ri_region ri_message_region(const struct ri_pass *pass, uint32_t index,
@@ -163,5 +160,5 @@ struct ri_region ri_message_region(const struct ri_pass *pass, uint32_t index,
     struct ri_operand block = ri_operand_block(ri_step_moved(&pass->schedule->steps[index]), message->block);
     struct ri_region region = ri_operand_region(pass->plan, pass->schedule, &block);
 
-    return ri_chunks_cut(ri_chunks_of_transfer(pass, index), &region, message->chunk);
+    return ri_chunks_cut(ri_chunks_moved(pass, index), &region, message->chunk);
 }

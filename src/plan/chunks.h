@@ -28,9 +28,13 @@ struct ri_chunk_cut {
     int side, bundle;
 };
 struct ri_chunk_cut ri_chunks_of_compute(const struct ri_pass *pass, const struct ri_step *step);
-/* In how many chunks a MERGE is done, or a transfer moves. */
+/* In how many chunks a MERGE is done, by the bound length. */
 uint32_t ri_chunks_of_merge(const struct ri_pass *pass, const struct ri_step *step);
-uint32_t ri_chunks_of_transfer(const struct ri_pass *pass, uint32_t index);
+/* Of a transfer.  wanted: by the bound length; listed: among the messages, which were listed when that was the
+ * longest, with the answer to a stamp as one of its own; moved: those that have tokens to move now. */
+uint32_t ri_chunks_wanted(const struct ri_pass *pass, const struct ri_step *step);
+uint32_t ri_chunks_listed(const struct ri_pass *pass, uint32_t index);
+uint32_t ri_chunks_moved(const struct ri_pass *pass, uint32_t index);
 
 /* Where tensors of a message's block lie. */
 struct ri_region ri_message_region(const struct ri_pass *pass, uint32_t index,

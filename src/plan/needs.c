@@ -4,6 +4,7 @@
  * dependencies are of whole steps. */
 #include <stdlib.h>
 
+#include "base/minmax.h"
 #include "base/status.h"
 #include "plan/chunks.h"
 
@@ -63,19 +64,13 @@ static int find_flow(const struct ri_pass *pass, uint32_t on, uint32_t index, st
     return flows == 1;
 }
 
-/* Messages are for the longest layout; the last may be empty. */
-static uint32_t chunks_of_transfer(const struct ri_pass *pass, uint32_t index)
-{
-    return pass->first_chunk[index + 1] - pass->first_chunk[index];
-}
-
 /* Are there units that could be told apart, at some length? */
 static int has_units(const struct ri_pass *pass, uint32_t index)
 {
     const struct ri_step *step = &pass->schedule->steps[index];
 
     if (ri_step_moves(step))
-        return chunks_of_transfer(pass, index) > 1;
+        return ri_chunks_listed(pass, index) > 1;
     return step->op == RI_COMPUTE || (step->op == RI_MERGE && step->from[0].blocks == 1);
 }
 
@@ -113,7 +108,7 @@ static struct chunks chunks_of(const struct ri_pass *pass, uint32_t index)
     const struct ri_operand *operand = ri_step_moves(step) ? ri_step_moved(step) : &step->from[0];
 
     return (struct chunks){ operand_region(pass, operand),
-                            ri_step_moves(step) ? ri_chunks_of_transfer(pass, index)
+                            ri_step_moves(step) ? ri_chunks_moved(pass, index)
                                                 : ri_chunks_of_merge(pass, step) };
 }
 
@@ -128,8 +123,8 @@ static struct tokens tokens_of_piece(const struct ri_pass *pass, const struct ri
         int64_t first = region.first + (side ? tile->k_first : tile->q_first);
         int64_t end = first + (side ? tile->k_count : tile->q_count);
 
-        tokens.first = first < tokens.first ? first : tokens.first;
-        tokens.end = end > tokens.end ? end : tokens.end;
+        tokens.first = ri_min64(tokens.first, first);
+        tokens.end = ri_max64(tokens.end, end);
     }
     return tokens;
 }
@@ -207,7 +202,7 @@ static void fill_chunks(const struct ri_pass *pass, const struct tie *tie, uint3
 static uint32_t units_of(const struct ri_pass *pass, uint32_t index)
 {
     if (ri_step_moves(&pass->schedule->steps[index]))
-        return chunks_of_transfer(pass, index);
+        return ri_chunks_listed(pass, index);
     return pass->pieces[index];
 }
 
@@ -239,7 +234,7 @@ static uint32_t most_units(const struct ri_pass *pass, uint32_t index,
     const struct ri_step *step = &pass->schedule->steps[index];
 
     if (ri_step_moves(step))
-        return chunks_of_transfer(pass, index);
+        return ri_chunks_listed(pass, index);
     if (step->op == RI_MERGE)
         return pass->most_chunks[pass->schedule->slots[step->from[0].slot].bundle];
     return most_pieces(pass, step) + 1;

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which tokens the parts of a block are, and where they lie in a slot. */
+#include "base/minmax.h"
 #include "base/status.h"
 #include "plan/plan.h"
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 int64_t ri_part_tokens(int64_t largest, int token_parts)
 {
@@ -26,8 +22,8 @@ struct ri_region ri_operand_region(const struct ri_plan *plan, const struct ri_s
     const struct ri_slot *slot = &s->slots[o->slot];
     int64_t tokens = ri_block_tokens(plan, s, o->block);
     int64_t part = ri_part_tokens(plan->largest, s->token_parts);
-    int64_t first = min64(tokens, o->first_part * part);
-    int64_t end = min64(tokens, (o->first_part + o->parts) * part);
+    int64_t first = ri_min64(tokens, o->first_part * part);
+    int64_t end = ri_min64(tokens, (o->first_part + o->parts) * part);
     struct ri_region region = { first, end - first, first, tokens };
 
     if (s->token_parts > 1 && ri_slot_is_ours(slot))

@@ -47,17 +47,6 @@ static void end_chunk(struct listing *l)
     l->next_chunk++;
 }
 
-static uint32_t chunk_count(const struct ri_pass *pass, const struct ri_step *step)
-{
-    const struct ri_operand *moved = ri_step_moved(step);
-    struct ri_region region;
-
-    if (!ri_chunks_allow(pass, step))
-        return 1;
-    region = ri_operand_region(pass->plan, pass->schedule, moved);
-    return ri_chunks_count(pass, pass->schedule->slots[moved->slot].bundle, &region);
-}
-
 /* One message per chunk, block and tensor of the bundle, in bundle order; before the first with a peer the
  * stamp of who sends, and behind it the answer.  That may leave behind all that this rank sends, so that no
  * chunk waits for it. */
@@ -67,7 +56,7 @@ static void list_step_messages(struct listing *l, const struct ri_step *step)
     enum ri_bundle bundle = l->pass->schedule->slots[moved->slot].bundle;
     int send = step->op == RI_SEND;
     uint32_t *count = &l->counts[send * l->pass->plan->place.ranks + step->peer];
-    uint32_t chunks = chunk_count(l->pass, step);
+    uint32_t chunks = ri_chunks_wanted(l->pass, step);
     int first = *count == 0;
     const enum ri_tensor *t;
 

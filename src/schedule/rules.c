@@ -2,6 +2,7 @@
 /* Rules that concern one slot, one step or the turns of one rank. */
 #include <stdlib.h>
 
+#include "base/minmax.h"
 #include "base/status.h"
 #include "schedule/internal.h"
 
@@ -88,9 +89,9 @@ static int parts_overlap(const struct ri_operand *a, const struct ri_operand *b,
 int ri_shared_slot(const struct ri_schedule *s, const struct ri_operand *a,
                    const struct ri_operand *b)
 {
-    int start = a->slot > b->slot ? a->slot : b->slot;
+    int start = ri_max(a->slot, b->slot);
     int a_end = a->slot + a->blocks, b_end = b->slot + b->blocks;
-    int end = a_end < b_end ? a_end : b_end;
+    int end = ri_min(a_end, b_end);
 
     if (a->slot < 0 || b->slot < 0)
         return -1;

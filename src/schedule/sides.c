@@ -2,6 +2,7 @@
 /* What the top-level builders of attention share: the caller's slots, and slots of ours. */
 #include "schedule/sides.h"
 
+#include "base/minmax.h"
 #include "base/status.h"
 
 static int32_t slots(struct ri_schedule *s, enum ri_bundle bundle, enum ri_slot_kind kind,
@@ -55,7 +56,7 @@ int ri_sides_landings(const char *name, int asked, int ranks)
                         "%s: landing %d: over %d ranks a block arrives while another is in use; "
                         "give 2 or more, or 0 for the default",
                         name, asked, ranks);
-    return landings < arrivals ? landings : arrivals;
+    return ri_min(landings, arrivals);
 }
 
 int ri_sides_end(struct ri_schedule **schedule, struct ri_schedule *s)

@@ -2,6 +2,8 @@
 /* Two-level rings; two_level.h says what moves. */
 #include "schedule/two_level.h"
 
+#include "base/minmax.h"
+
 /* ---- turns ----
  *
  * In a round of hosts with up to 4 ranks, backward:
@@ -47,17 +49,12 @@ static int total_turn(const struct ri_two_level *ring, int round_turn, int chunk
     return round_turn + chunk + (has_host_turns(ring) ? 2 : 1);
 }
 
-static int most(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* Local turns of a round, or as many as chunks need. */
 static int round_steps(const struct ri_two_level *ring)
 {
     int chunks = ring->own_turns || ring->hosts->count == 1 ? 0 : ring->chunks;
 
-    return most(ring->hosts->largest, chunks + 1);
+    return ri_max(ring->hosts->largest, chunks + 1);
 }
 
 static int round_turns(const struct ri_two_level *ring)
@@ -66,7 +63,7 @@ static int round_turns(const struct ri_two_level *ring)
 
     if (!has_sums(ring))
         return last;
-    return most(last, ring->hosts->count > 1 ? total_turn(ring, 0, ring->chunks - 1) : 0) + 1;
+    return ri_max(last, ring->hosts->count > 1 ? total_turn(ring, 0, ring->chunks - 1) : 0) + 1;
 }
 
 /* ---- who visits ---- */
@@ -134,7 +131,7 @@ int ri_two_level_walks(const struct ri_hosts *hosts, int pieces)
 {
     int walks = hosts->count == 1 ? 1 : (hosts->largest * pieces - 1) / hosts->smallest + 1;
 
-    return most(walks, pieces);
+    return ri_max(walks, pieces);
 }
 
 /* ---- where it lies ---- */

@@ -2,20 +2,16 @@
 /* Two-level rings over all ranks: how many parts and slots, and what is refused. */
 #include <stdlib.h>
 
+#include "base/minmax.h"
 #include "base/status.h"
 #include "schedule/internal.h"
 #include "schedule/two_level.h"
-
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 /* Landing slots of a walk that keep no ring waiting: of those from the host before, one is sent on
  * while one arrives; of those from the rank before, one is computed on while one arrives. */
 static int free_landings(const struct ri_hosts *hosts)
 {
-    return least(2, hosts->count - 1) + least(2, hosts->largest - 1);
+    return ri_min(2, hosts->count - 1) + ri_min(2, hosts->largest - 1);
 }
 
 /* Decides parts.  Nothing is cut where nothing crosses hosts. */

@@ -2,6 +2,7 @@
 #include "transport/self_model.h"
 
 #include "base/config.h"
+#include "base/minmax.h"
 
 static const int64_t delay_max_ns = 5000000;
 
@@ -40,9 +41,7 @@ int64_t ri_self_delay_ns(int64_t seed, int source, uint64_t tag)
 
 int64_t ri_self_start_ns(const struct ri_self_link *out, const struct ri_self_link *in, int64_t now_ns)
 {
-    int64_t start_ns = now_ns > out->free_ns ? now_ns : out->free_ns;
-
-    return start_ns > in->free_ns ? start_ns : in->free_ns;
+    return ri_max64(now_ns, ri_max64(out->free_ns, in->free_ns));
 }
 
 int64_t ri_self_due_ns(struct ri_self_link *out, struct ri_self_link *in,

@@ -4,6 +4,7 @@
  * for whom it begins anew: `made` and `taken` hold in their upper bits which receive they are about. */
 #include <stdatomic.h>
 
+#include "base/minmax.h"
 #include "base/status.h"
 #include "transport/shm_private.h"
 #include "transport/xfer.h"
@@ -15,11 +16,6 @@ static const uint64_t bytes_mask = ((uint64_t)1 << TURN_SHIFT) - 1;
 static uint64_t progress_of(uint16_t turn, uint64_t bytes)
 {
     return (uint64_t)turn << TURN_SHIFT | bytes;
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 /* What is left of the ring before it begins anew. */
@@ -42,11 +38,11 @@ static int make_ring(struct ri_shm *self, struct ri_shm_op *op)
 
     if (op->stage)
         return 0;
-    op->stage = ri_shm_stage_new(self, least(slot->bytes, RI_SHM_STREAM_BYTES));
+    op->stage = ri_shm_stage_new(self, ri_min_size(slot->bytes, RI_SHM_STREAM_BYTES));
     if (!op->stage)
         return RONDO_ERR_MEMORY;
     slot->base = op->stage->offset;
-    slot->ring_bytes = least(slot->bytes, RI_SHM_STREAM_BYTES);
+    slot->ring_bytes = ri_min_size(slot->bytes, RI_SHM_STREAM_BYTES);
     return 0;
 }
 
@@ -65,8 +61,8 @@ size_t ri_shm_stream_send(struct ri_shm *self, struct ri_shm_op *op)
         op->staged_bytes = 0;
     }
     bytes = slot->ring_bytes - (op->staged_bytes - (taken & bytes_mask)); /* that are free */
-    bytes = least(least(bytes, slot->bytes - op->staged_bytes), RI_SHM_SLICE_BYTES);
-    bytes = least(bytes, until_end(op->staged_bytes, slot->ring_bytes));
+    bytes = ri_min_size(ri_min_size(bytes, slot->bytes - op->staged_bytes), RI_SHM_SLICE_BYTES);
+    bytes = ri_min_size(bytes, until_end(op->staged_bytes, slot->ring_bytes));
     if (!bytes) { /* until the receiver tells that it has taken more */
         ri_shm_op_move(op, &self->waiting);
         return 0;
@@ -88,10 +84,10 @@ size_t ri_shm_stream_receive(struct ri_shm *self, struct ri_shm_op *op, size_t b
 
     if (made >> TURN_SHIFT != op->turn)
         return 0;
-    bytes = least(bytes, (made & bytes_mask) - op->copied_bytes);
+    bytes = ri_min_size(bytes, (made & bytes_mask) - op->copied_bytes);
     if (!bytes)
         return 0;
-    bytes = least(bytes, until_end(op->copied_bytes, slot->ring_bytes));
+    bytes = ri_min_size(bytes, until_end(op->copied_bytes, slot->ring_bytes));
     ri_xfer_unpack(op->xfer, op->copied_bytes,
                    self->peers[op->source].base + slot->base + op->copied_bytes % slot->ring_bytes, bytes);
     atomic_store(&slot->taken, progress_of(op->turn, op->copied_bytes + bytes));

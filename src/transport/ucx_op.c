@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/minmax.h"
 #include "base/status.h"
 
 static const int64_t drain_ns = 500000000;
@@ -42,8 +43,7 @@ static struct ri_xfer rows_of(const struct ri_ucx_op *op)
 static size_t rows_pack(void *state, size_t offset, void *packed, size_t bytes_max)
 {
     const struct ri_ucx_op *op = state;
-    size_t rest = ri_ucx_bytes(op) - offset;
-    size_t bytes = rest < bytes_max ? rest : bytes_max;
+    size_t bytes = ri_min_size(ri_ucx_bytes(op) - offset, bytes_max);
     const struct ri_xfer rows = rows_of(op);
 
     ri_xfer_pack(&rows, offset, packed, bytes);
