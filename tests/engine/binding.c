@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks that are read in place: all ranks on `self`, slots of views without memory.  A block is some
  * equal numbers; a rank's block holds a power of ten of its own, so that a sum shows who is in it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/engine/drive.h"
+
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-#include <pthread.h>
-
-#include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
-#include "engine/engine.h"
 
 enum { MAX_RANKS = 6, MAX_STEPS = 128, MAX_SLOTS = 32, NUMBERS = 50 };
 
@@ -28,24 +22,12 @@ struct rank {
     int64_t memory[MAX_SLOTS][NUMBERS];
     int64_t *where[MAX_SLOTS]; /* NULL: nothing is there */
     struct ri_reference reference[MAX_SLOTS];
-    int calls, fail_at, stop_at, fail_arrived, copies, done;
+    int calls, fail_at, stop_at, fail_arrived, copies;
 };
 
 static struct rank ranks[MAX_RANKS];
+static struct bench bench;
 static int64_t stop_deadline_ns; /* for the call stop_at, inside which rank 0 gives up: 0, it does not wait */
-static int64_t power(int n)
-{
-    return n ? 10 * power(n - 1) : 1;
-}
-
-static int64_t everyone(int count)
-{
-    int64_t sum = 0;
-
-    for (int i = 0; i < count; i++)
-        sum += power(i);
-    return sum;
-}
 
 /* ---- a program ---- */
 
@@ -162,28 +144,17 @@ static void set_bind_bits(int count)
 
 static void open_all(int count, ri_builder *build, uint64_t seed)
 {
-    static uint64_t token;
     static struct ri_config config;
-    static const int32_t host[MAX_RANKS];
-    struct ri_transport_params params = { .ranks = count, .host = host, .config = &config };
-    const void *addresses[MAX_RANKS];
-    size_t bytes[MAX_RANKS];
-    uint8_t name[16] = "binding";
 
-    token++;
-    memcpy(name + 8, &token, sizeof(token));
-    params.token = name;
     config.self_seed = (int64_t)seed;
+    bench_open(&bench, "self", count, &config);
     for (int i = 0; i < count; i++) {
         memset(&ranks[i], 0, sizeof(ranks[i]));
-        params.rank = i;
-        assert_int_equal(ri_transport_self.open(&params, &ranks[i].transport, &addresses[i], &bytes[i]), 0);
+        ranks[i].transport = bench.rank[i];
         assert_int_equal(build(&ranks[i].schedule, &(struct ri_build){ .rank = i, .ranks = count }), 0);
     }
     set_bind_bits(count);
     for (int i = 0; i < count; i++) {
-        assert_int_equal(ri_transport_self.connect(ranks[i].transport, addresses, bytes,
-                                                   ri_now_ns() + 1000000000), 0);
         assert_int_equal(ri_engine_create(ranks[i].schedule, &ranks[i].engine), 0);
         make_program(&ranks[i]);
     }
@@ -194,8 +165,8 @@ static void close_all(int count)
     for (int i = 0; i < count; i++) {
         ri_engine_destroy(ranks[i].engine);
         ri_schedule_destroy(ranks[i].schedule);
-        ri_transport_self.close(ranks[i].transport);
     }
+    bench_close(&bench);
 }
 
 static void fill(int count, int slot)
@@ -216,36 +187,26 @@ static int nobody_reads(const struct rank *r)
 
 static void start(struct rank *r)
 {
-    r->done = r->calls = 0;
+    r->calls = 0;
     memset(r->reference, 0, sizeof(r->reference));
     assert_int_equal(ri_engine_start(r->engine, &r->program), 0);
+}
+
+static void nobody_reads_at_the_end(int rank)
+{
+    assert_true(nobody_reads(&ranks[rank]));
 }
 
 /* Runs all ranks to their end, or to the first failure; returns that. */
 static int drive(int count, uint64_t seed)
 {
-    int64_t deadline = ri_now_ns() + (int64_t)20 * 1000000000;
-    int left = count, err = 0, idle;
+    struct ri_engine *engines[MAX_RANKS];
 
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        engines[i] = ranks[i].engine;
         start(&ranks[i]);
-    while (left > 0 && !err && ri_now_ns() < deadline) {
-        struct rank *r;
-        int state;
-
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        r = &ranks[(seed >> 33) % (uint64_t)count];
-        if (r->done)
-            continue;
-        state = ri_engine_progress(r->engine, NULL, &idle);
-        err = state < 0 ? state : 0;
-        r->done = state == 1;
-        left -= r->done;
-        if (r->done)
-            assert_true(nobody_reads(r));
     }
-    assert_true(err || left == 0);
-    return err;
+    return drive_engines(engines, count, seed, nobody_reads_at_the_end);
 }
 
 /* ---- rings ---- */

@@ -2,19 +2,13 @@
 /* Transfers in chunks, and work that starts on those that have come: all ranks of a ring in one thread on
  * `self`, in orders drawn from seeds.  Sums of a token depend on the order of what is added, so that equal
  * results show equal orders. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/engine/drive.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
-#include "engine/engine.h"
 
 enum { MAX_RANKS = 5, MAX_STEPS = 64, MAX_SLOTS = 16, TOKENS = 12, MAX_DEPS = 256, MAX_UNITS = 2 * TOKENS };
 enum { QUERY, KEY };
@@ -31,10 +25,11 @@ struct rank {
     uint64_t slots[MAX_SLOTS][TOKENS];
     uint32_t order[MAX_STEPS * MAX_UNITS];
     int side, size; /* which side travels; tokens of a chunk */
-    int calls, fail_at, done;
+    int calls, fail_at;
 };
 
 static struct rank ranks[MAX_RANKS];
+static struct bench bench;
 
 /* ---- work ---- */
 
@@ -176,31 +171,18 @@ enum { RINGS = sizeof(rings) / sizeof(*rings) };
 
 static void open_all(const struct ring *ring, int count, int size, int whole, uint64_t seed)
 {
-    static uint64_t token;
     static struct ri_config config;
-    static int32_t host[MAX_RANKS];
-    struct ri_transport_params params = { .ranks = count, .host = host, .config = &config };
-    const void *addresses[MAX_RANKS];
-    size_t bytes[MAX_RANKS];
-    uint8_t name[16] = "chunks";
 
-    token++;
-    memcpy(name + 8, &token, sizeof(token));
-    params.token = name;
     config.self_seed = (int64_t)seed;
+    bench_open(&bench, "self", count, &config);
     for (int i = 0; i < count; i++) {
         struct ri_build how = { .rank = i, .ranks = count };
 
         memset(&ranks[i], 0, sizeof(ranks[i]));
-        params.rank = i;
+        ranks[i].transport = bench.rank[i];
         ranks[i].side = ring->side, ranks[i].size = size;
-        assert_int_equal(ri_transport_self.open(&params, &ranks[i].transport, &addresses[i], &bytes[i]), 0);
         assert_int_equal(ring->build(&ranks[i].schedule, &how), 0);
         assert_int_equal(ri_engine_create(ranks[i].schedule, &ranks[i].engine), 0);
-    }
-    for (int i = 0; i < count; i++) {
-        assert_int_equal(ri_transport_self.connect(ranks[i].transport, addresses, bytes,
-                                                   ri_now_ns() + 1000000000), 0);
         make_program(&ranks[i], whole);
     }
 }
@@ -210,8 +192,8 @@ static void close_all(int count)
     for (int i = 0; i < count; i++) {
         ri_engine_destroy(ranks[i].engine);
         ri_schedule_destroy(ranks[i].schedule);
-        ri_transport_self.close(ranks[i].transport);
     }
+    bench_close(&bench);
 }
 
 /* The caller's blocks; what is left of a run before would be seen. */
@@ -223,34 +205,21 @@ static void fill(int count)
             ranks[i].slots[0][t] = (uint64_t)(1000 * i + t);
             ranks[i].slots[1][t] = (uint64_t)(1000 * i + 500 + t);
         }
-        ranks[i].done = ranks[i].calls = 0;
+        ranks[i].calls = 0;
     }
 }
 
 /* To the end of all ranks, or to the first failure; returns that. */
 static int drive(int count, uint64_t seed)
 {
-    int64_t deadline = ri_now_ns() + (int64_t)20 * 1000000000;
-    int left = count, err = 0, idle;
+    struct ri_engine *engines[MAX_RANKS];
 
     fill(count);
-    for (int i = 0; i < count; i++)
-        assert_int_equal(ri_engine_start(ranks[i].engine, &ranks[i].program), 0);
-    while (left > 0 && !err && ri_now_ns() < deadline) {
-        struct rank *r;
-        int state;
-
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        r = &ranks[(seed >> 33) % (uint64_t)count];
-        if (r->done)
-            continue;
-        state = ri_engine_progress(r->engine, NULL, &idle);
-        err = state < 0 ? state : 0;
-        r->done = state == 1;
-        left -= r->done;
+    for (int i = 0; i < count; i++) {
+        engines[i] = ranks[i].engine;
+        assert_int_equal(ri_engine_start(engines[i], &ranks[i].program), 0);
     }
-    assert_true(err || left == 0);
-    return err;
+    return drive_engines(engines, count, seed, NULL);
 }
 
 /* ---- tests ---- */

@@ -1,18 +1,20 @@
 # Names the files of tests/engine.
 if HAVE_CMOCKA
+engine_alone = tests/engine/drive.h tests/transport/bench.c tests/transport/bench.h
+
 check_PROGRAMS += tests/engine/test_engine
-tests_engine_test_engine_SOURCES = tests/engine/test_engine.c
+tests_engine_test_engine_SOURCES = tests/engine/test_engine.c $(engine_alone)
 tests_engine_test_engine_CFLAGS = $(test_cflags)
 tests_engine_test_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 tests_engine_test_engine_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/engine/binding
-tests_engine_binding_SOURCES = tests/engine/binding.c
+tests_engine_binding_SOURCES = tests/engine/binding.c $(engine_alone)
 tests_engine_binding_CFLAGS = $(test_cflags)
 tests_engine_binding_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/engine/chunks
-tests_engine_chunks_SOURCES = tests/engine/chunks.c
+tests_engine_chunks_SOURCES = tests/engine/chunks.c $(engine_alone)
 tests_engine_chunks_CFLAGS = $(test_cflags)
 tests_engine_chunks_LDADD = $(test_ldadd)
 

@@ -2,19 +2,13 @@
 /* All ranks of a schedule in one thread on `self`, in an order drawn from a seed.  A block is one
  * number; a rank's contribution to a sum is a power of ten of its own, so that a sum shows at once
  * who is in it, and how often. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/engine/drive.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "base/clock.h"
 #include "base/config.h"
 #include "base/status.h"
-#include "engine/engine.h"
 
 enum { MAX_RANKS = 8, MAX_STEPS = 256, MAX_SLOTS = 64, MAX_PARTS = 8 };
 
@@ -27,9 +21,10 @@ struct rank {
     uint32_t first_xfer[MAX_STEPS + 1], pieces[MAX_STEPS];
     int64_t slots[MAX_SLOTS][MAX_PARTS];
     uint32_t order[4 * MAX_STEPS];
-    int calls, fail_at, done;
+    int calls, fail_at;
 };
 
+static struct bench bench;
 static int counting;
 static long allocations;
 
@@ -48,11 +43,6 @@ void *__wrap_calloc(size_t count, size_t bytes)
 {
     allocations += counting;
     return __real_calloc(count, bytes);
-}
-
-static int64_t power(int n)
-{
-    return n ? 10 * power(n - 1) : 1;
 }
 
 static int64_t *place(struct rank *r, const struct ri_operand *o)
@@ -117,31 +107,17 @@ static void bind(struct rank *r)
 
 static void open_all(struct rank *ranks, int count, ri_builder *build, int root, uint64_t seed)
 {
-    static uint64_t token;
     static struct ri_config config;
-    static int32_t host[MAX_RANKS];
-    struct ri_transport_params params = { .ranks = count, .host = host, .config = &config };
-    const void *addresses[MAX_RANKS];
-    size_t bytes[MAX_RANKS];
-    uint8_t name[16] = "engine";
 
-    token++;
-    memcpy(name + 8, &token, sizeof(token));
-    params.token = name;
     config.self_seed = (int64_t)seed;
+    bench_open(&bench, "self", count, &config);
     for (int i = 0; i < count; i++) {
-        memset(&ranks[i], 0, sizeof(ranks[i]));
-        params.rank = i;
-        assert_int_equal(ri_transport_self.open(&params, &ranks[i].transport, &addresses[i], &bytes[i]),
-                         0);
         struct ri_build how = { .rank = i, .ranks = count, .root = root };
 
+        memset(&ranks[i], 0, sizeof(ranks[i]));
+        ranks[i].transport = bench.rank[i];
         assert_int_equal(build(&ranks[i].schedule, &how), 0);
         assert_int_equal(ri_engine_create(ranks[i].schedule, &ranks[i].engine), 0);
-    }
-    for (int i = 0; i < count; i++) {
-        assert_int_equal(ri_transport_self.connect(ranks[i].transport, addresses, bytes,
-                                                   ri_now_ns() + 1000000000), 0);
         bind(&ranks[i]);
     }
 }
@@ -151,46 +127,25 @@ static void close_all(struct rank *ranks, int count)
     for (int i = 0; i < count; i++) {
         ri_engine_destroy(ranks[i].engine);
         ri_schedule_destroy(ranks[i].schedule);
-        ri_transport_self.close(ranks[i].transport);
     }
+    bench_close(&bench);
 }
 
 /* Runs all ranks to their end, or to the first failure; returns that. */
 static int drive(struct rank *ranks, int count, uint64_t seed)
 {
-    int64_t deadline = ri_now_ns() + (int64_t)20 * 1000000000;
-    int left = count, err = 0, idle;
+    struct ri_engine *engines[MAX_RANKS];
+    int err;
 
     for (int i = 0; i < count; i++) {
-        ranks[i].done = ranks[i].calls = 0;
-        assert_int_equal(ri_engine_start(ranks[i].engine, &ranks[i].program), 0);
+        engines[i] = ranks[i].engine;
+        ranks[i].calls = 0;
+        assert_int_equal(ri_engine_start(engines[i], &ranks[i].program), 0);
     }
     counting = 1;
-    while (left > 0 && !err && ri_now_ns() < deadline) {
-        struct rank *r;
-        int state;
-
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        r = &ranks[(seed >> 33) % (uint64_t)count];
-        if (r->done)
-            continue;
-        state = ri_engine_progress(r->engine, NULL, &idle);
-        err = state < 0 ? state : 0;
-        r->done = state == 1;
-        left -= r->done;
-    }
+    err = drive_engines(engines, count, seed, NULL);
     counting = 0;
-    assert_true(err || left == 0);
     return err;
-}
-
-static int64_t everyone(int count)
-{
-    int64_t sum = 0;
-
-    for (int i = 0; i < count; i++)
-        sum += power(i);
-    return sum;
 }
 
 static struct rank ranks[MAX_RANKS];

@@ -16,11 +16,12 @@ enum { bytes = 1 << 20 };
 
 static const int32_t host[3] = { 0, 0, 1 };
 
-/* Rank 1 reads what rank 0 holds: pair[0] is the send, pair[1] the receive. */
-static char *read_in_place(struct bench *bench, struct ri_xfer pair[2])
+/* Opens the bench; rank 1 reads what rank 0 holds: pair[0] is the send, pair[1] the receive. */
+static char *read_in_place(struct bench *bench, const char *name, struct ri_xfer pair[2])
 {
     char *content = bench_memory(bytes);
 
+    bench_open_on(bench, name, 3, host, NULL);
     bench_fill(content, bytes, 5);
     pair[0] = bench_send(1, 3, content, bytes);
     pair[1] = bench_receive(0, 3, NULL, bytes);
@@ -34,6 +35,15 @@ static char *read_in_place(struct bench *bench, struct ri_xfer pair[2])
 static int readers(struct bench *bench, struct ri_xfer *send)
 {
     return bench->ops->readers(bench->rank[0], send);
+}
+
+/* Rank 1 lets go of it, and then nobody reads it; closes the bench. */
+static void let_go(struct bench *bench, struct ri_xfer pair[2], char *content)
+{
+    bench->ops->release(bench->rank[1], &pair[1]);
+    assert_int_equal(readers(bench, &pair[0]), 0);
+    bench_close(bench);
+    free(content);
 }
 
 /* Rank 1's send of it to rank 2. */
@@ -52,19 +62,15 @@ static void sends_on_what_it_reads(void **state)
     struct ri_xfer pair[2], on[2];
     struct bench bench;
 
-    bench_open_on(&bench, *state, 3, host, NULL);
-    content = read_in_place(&bench, pair);
+    content = read_in_place(&bench, *state, pair);
     on[0] = send_on(&pair[1]);
     on[1] = bench_receive(1, 4, in, bytes);
     bench_post(&bench, 1, &on[0], 1);
     bench_post(&bench, 2, &on[1], 1);
     bench_run_done(&bench, on, 2);
     assert_memory_equal(in, content, bytes);
-    bench.ops->release(bench.rank[1], &pair[1]);
-    assert_int_equal(readers(&bench, &pair[0]), 0);
-    bench_close(&bench);
+    let_go(&bench, pair, content);
     free(in);
-    free(content);
 }
 
 /* The holder that takes it back waits for the send, and the send does not pass for good. */
@@ -74,8 +80,7 @@ static void the_holder_waits_for_who_sends_it_on(void **state)
     struct ri_xfer pair[2], on[2];
     struct bench bench;
 
-    bench_open_on(&bench, *state, 3, host, NULL);
-    content = read_in_place(&bench, pair);
+    content = read_in_place(&bench, *state, pair);
     on[0] = send_on(&pair[1]);
     on[1] = bench_receive(1, 4, in, bytes);
     bench_post(&bench, 1, &on[0], 1);
@@ -88,10 +93,8 @@ static void the_holder_waits_for_who_sends_it_on(void **state)
     assert_int_equal(on[0].status, RONDO_ERR_PEER);
     assert_non_null(strstr(on[0].why, "rank 0"));
     assert_int_equal(readers(&bench, &pair[0]), 0);
-    bench.ops->release(bench.rank[1], &pair[1]);
-    bench_close(&bench);
+    let_go(&bench, pair, content);
     free(in);
-    free(content);
 }
 
 static void a_cancelled_send_lets_go(void **state)
@@ -100,8 +103,7 @@ static void a_cancelled_send_lets_go(void **state)
     struct bench bench;
     char *content;
 
-    bench_open_on(&bench, *state, 3, host, NULL);
-    content = read_in_place(&bench, pair);
+    content = read_in_place(&bench, *state, pair);
     on = send_on(&pair[1]);
     bench_post(&bench, 1, &on, 1);
     bench.ops->revoke(bench.rank[0], &pair[0]);
@@ -109,9 +111,7 @@ static void a_cancelled_send_lets_go(void **state)
     bench.ops->cancel(bench.rank[1], &one, 1);
     assert_int_not_equal(on.state, RI_XFER_POSTED);
     assert_int_equal(readers(&bench, &pair[0]), 0);
-    bench.ops->release(bench.rank[1], &pair[1]);
-    bench_close(&bench);
-    free(content);
+    let_go(&bench, pair, content);
 }
 
 static void what_was_taken_back_is_not_sent(void **state)
@@ -120,16 +120,13 @@ static void what_was_taken_back_is_not_sent(void **state)
     struct bench bench;
     char *content;
 
-    bench_open_on(&bench, *state, 3, host, NULL);
-    content = read_in_place(&bench, pair);
+    content = read_in_place(&bench, *state, pair);
     bench.ops->revoke(bench.rank[0], &pair[0]);
     on = send_on(&pair[1]);
     assert_int_equal(bench.ops->post(bench.rank[1], &one, 1), RONDO_ERR_PEER);
     assert_non_null(strstr(rondo_last_error(), "rank 0"));
     assert_int_equal(readers(&bench, &pair[0]), 0);
-    bench.ops->release(bench.rank[1], &pair[1]);
-    bench_close(&bench);
-    free(content);
+    let_go(&bench, pair, content);
 }
 
 int main(void)
