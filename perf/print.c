@@ -25,7 +25,7 @@ static void json_string(FILE *file, const char *text)
 int perf_report_open(struct perf_report *report, const struct perf_options *options,
                      const struct perf_about *about, const struct perf_column *columns)
 {
-    *report = (struct perf_report){.options = options, .columns = columns};
+    *report = (struct perf_report){.program = about->name, .options = options, .columns = columns};
     if (!options->json_path)
         return 0;
     report->json = fopen(options->json_path, "w");
@@ -173,6 +173,7 @@ int perf_report_close(struct perf_report *report)
     }
     report->json = NULL;
     if (failed)
-        fprintf(stderr, "the report could not be written: %s\n", strerror(errno));
+        fprintf(stderr, "%s: the report could not be written: %s\n", report->program,
+                strerror(errno));
     return failed ? -1 : 0;
 }

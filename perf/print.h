@@ -20,6 +20,7 @@ struct perf_column {
 };
 
 struct perf_report {
+    const char *program;
     const struct perf_options *options;
     const struct perf_column *columns; /* the last has a NULL title; outlives the report */
     FILE *json;                        /* NULL: none */

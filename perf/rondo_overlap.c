@@ -366,8 +366,8 @@ static int refuse(const struct perf_options *options)
     }
     if (!ring_shape_init(&shape, options->min_bytes, own->qk_dim, own->v_dim, &multiple))
         return 0;
-    fprintf(stderr, "rondo_overlap: -m: size %zu is refused: give a multiple of %zu\n",
-            options->min_bytes, multiple);
+    fprintf(stderr, "rondo_overlap: -m: size %zu is refused: give a multiple of %zu, by --dims %d:%d\n",
+            options->min_bytes, multiple, own->qk_dim, own->v_dim);
     return 1;
 }
 

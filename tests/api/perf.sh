@@ -66,6 +66,21 @@ ends_without_json() {
     tap_empty "a JSON file that cannot be written ends all ranks" "$work/reasons"
 }
 
+# The times are there; what could not be kept is said, and no communicator fails for it.
+ends_with_full_disk() {
+    [ -c /dev/full ] || return
+    ranks 2 "$program" -m 4096:4096 -i 2 --alternate 1 --json /dev/full > "$work/out" 2> "$work/err"
+    status=$?
+    {
+        [ "$status" -eq 1 ] || echo "status $status, not 1"
+        grep -q "^$name: the report could not be written: " "$work/err" || echo "no word of the report:"
+        ! grep -q '^rondo\[' "$work/err" || echo "the library complains:"
+        grep -q '^ *4096 ' "$work/out" || echo "no row"
+    } > "$work/reasons"
+    ! [ -s "$work/reasons" ] || cat "$work/err" >> "$work/reasons"
+    tap_empty "a JSON file on a full disk" "$work/reasons"
+}
+
 # processes: ends the test where ranks cannot be processes.
 needs_processes() {
     grep -q '^#define HAVE_UCX 1' "$top_builddir/build-config.h" && return

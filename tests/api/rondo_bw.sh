@@ -14,6 +14,7 @@ refuses "1 rank has no pair" -m 64
 names_its_rank
 needs_processes
 ends_without_json
+ends_with_full_disk
 
 # Sizes of no round number, in windows of one and of many.
 for size in 1 3 7 1000003; do

@@ -12,6 +12,7 @@ refuses "1 rank has nobody" -m 64
 names_its_rank
 needs_processes
 ends_without_json
+ends_with_full_disk
 
 # Odd sizes, one byte, and blocks that UCX sends in both of its ways.
 measures "2 ranks hand on 1 to 4 bytes" 2 -m 1:4 -i 5 --alternate 3 --pause 50

@@ -13,7 +13,7 @@ refuses "--pass 'backward'" --pass backward
 refuses "--compute 'sleep'" --compute sleep
 refuses "--chunk '-1'" --chunk -1
 refuses "--dims '64'" --dims 64
-refuses "size 1000 is refused: give a multiple of 256" -m 1000
+refuses "size 1000 is refused: give a multiple of 256, by --dims 32:32" -m 1000
 refuses "-i 5 is refused: give an even number" -i 5
 refuses "-x 0 is refused: give 1 or more" -x 0
 refuses "1 rank has nothing" -m 4096
@@ -21,6 +21,7 @@ refuses "goes with --pass forward alone" --peer mpi --pass q-grad
 names_its_rank
 needs_processes
 ends_without_json
+ends_with_full_disk
 
 # adds_up: what is printed follows from what is measured, in the table of all columns.
 adds_up() {
