@@ -21,7 +21,7 @@ int ri_request_check(const struct rondo_request *request, struct rondo_comm *com
     return 0;
 }
 
-static void advance(struct ri_family *family);
+static int advance(struct ri_family *family, int computes);
 
 static void unlink_request(struct rondo_request *request)
 {
@@ -91,11 +91,11 @@ void ri_request_cancel(struct rondo_request *request)
     unlink_request(request);
 }
 
-/* Moves every request of the communicator that is under way, and does a piece of work of the first that has
- * one: taken in turn, all would end late.  idle: none could do anything. */
-static void advance_all(struct rondo_comm *comm, int *idle)
+/* Moves every request of the communicator that is under way, and, where it computes, does a piece of work of
+ * the first that has one: taken in turn, all would end late.  idle: none could do anything. */
+static void advance_all(struct rondo_comm *comm, int computes, int *idle)
 {
-    int worked = 0;
+    int worked = !computes;
 
     *idle = 1;
     for (struct rondo_request *r = comm->active; r; r = r->next) {
@@ -137,13 +137,13 @@ static void look_who_left(struct rondo_comm *comm)
 }
 
 /* Moves what can be moved of one communicator.  Returns whether nothing could be done. */
-static int attend_one(struct rondo_comm *comm)
+static int attend_one(struct rondo_comm *comm, int computes)
 {
     int idle;
 
     if (comm->failed)
         return 1;
-    advance_all(comm, &idle);
+    advance_all(comm, computes, &idle);
     if (!idle) {
         comm->idle_rounds = 0;
         return 0;
@@ -159,12 +159,12 @@ static int attend_one(struct rondo_comm *comm)
 }
 
 /* One round of everything: all communicators of the family.  Returns whether nothing could be done. */
-static int attend(struct ri_family *family)
+static int attend(struct ri_family *family, int computes)
 {
     int idle = 1;
 
     for (struct rondo_comm *comm = ri_family_first(family); comm; comm = comm->sibling)
-        idle &= attend_one(comm);
+        idle &= attend_one(comm, computes);
     if (idle)
         ri_family_see_off(family);
     else
@@ -172,10 +172,10 @@ static int attend(struct ri_family *family)
     return idle;
 }
 
-/* For agreements that wait while requests are under way. */
-static void advance(struct ri_family *family)
+/* For those who know no requests: agreements that wait. */
+static int advance(struct ri_family *family, int computes)
 {
-    attend(family);
+    return !attend(family, computes);
 }
 
 /* Takes the request out of the caller's hands; says how it ended. */
@@ -222,7 +222,7 @@ rondo_status_t rondo_test(rondo_request_t *request, int *done)
     err = ri_comm_enter(comm);
     if (err)
         return err;
-    attend(comm->family);
+    attend(comm->family, 1);
     *done = (*request)->state != 0 || comm->failed;
     if (*done)
         err = end(request);
@@ -235,7 +235,7 @@ static int wait_until(rondo_request_t *request, int timeout_ms)
     int64_t deadline = ri_now_ns() + (int64_t)timeout_ms * 1000000;
 
     for (struct ri_idle idle = { 0 };;) {
-        int nothing = attend(comm->family);
+        int nothing = attend(comm->family, 1);
 
         if ((*request)->state != 0 || comm->failed)
             return end(request);
@@ -277,6 +277,6 @@ rondo_status_t rondo_comm_progress(rondo_comm_t comm)
     err = ri_comm_enter(comm);
     if (err)
         return err;
-    attend(comm->family);
+    attend(comm->family, 1);
     return ri_comm_leave(comm, comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0);
 }

@@ -111,7 +111,7 @@ static int move_requests(void *context)
 {
     struct rondo_comm *comm = context;
 
-    return ri_family_advance(comm->family);
+    return ri_family_advance(comm->family, 1) != RI_ADVANCE_NONE;
 }
 
 static void pause_exchange(void *context, int begin)

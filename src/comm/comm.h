@@ -127,6 +127,10 @@ struct ri_idle {
  * it has been so.  Other threads get the lock meanwhile. */
 int ri_comm_idle(struct rondo_comm *comm, struct ri_idle *idle);
 
+/* A bounded sleep, longer with every one in a row (sleeps: those before it), without the lock, until a
+ * descriptor of the family has news.  None when a transport has work already. */
+void ri_comm_sleep(struct ri_family *family, int64_t sleeps);
+
 /* comm.c: makes a communicator of ranks of parent, with its settings, in its family.  id: as made by rank
  * 0 of the new one; not read when size is 1. */
 int ri_comm_create_part(struct rondo_comm *parent, const rondo_unique_id_t *id, int rank, int size,

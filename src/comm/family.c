@@ -34,7 +34,7 @@ struct ri_family {
     int woken;                     /* those of them who have been woken, and have not had their turn since */
     int wake_fd;                   /* readable while there are such */
     int epoll_fd;                  /* of all news: data is NEWS_* */
-    void (*advance)(struct ri_family *family);
+    ri_advance_fn advance;
 };
 
 /* ---- making ---- */
@@ -206,20 +206,27 @@ struct rondo_comm *ri_family_first(const struct ri_family *family)
     return family->comms;
 }
 
-void ri_family_set_advance(struct ri_family *family, void (*advance)(struct ri_family *family))
+/* ---- who moves it ---- */
+
+void ri_family_set_advance(struct ri_family *family, ri_advance_fn advance)
 {
     family->advance = advance;
 }
 
-int ri_family_advance(struct ri_family *family)
+static int is_active(const struct ri_family *family)
 {
     int active = 0;
 
     for (const struct rondo_comm *comm = family->comms; comm; comm = comm->sibling)
-        active |= comm->active != NULL;
-    if (active && family->advance)
-        family->advance(family);
+        active |= comm->active && !comm->failed;
     return active;
+}
+
+enum ri_advance ri_family_advance(struct ri_family *family, int computes)
+{
+    if (!is_active(family))
+        return RI_ADVANCE_NONE;
+    return family->advance(family, computes) ? RI_ADVANCE_MOVED : RI_ADVANCE_IDLE;
 }
 
 /* ---- leaving ---- */

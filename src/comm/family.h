@@ -43,10 +43,14 @@ void ri_family_unwatch(struct ri_family *family, const struct rondo_comm *comm);
 
 struct rondo_comm *ri_family_first(const struct ri_family *family); /* the next: comm->sibling */
 
-/* How requests under way are moved (api/request.c's).  Called while an agreement waits. */
-void ri_family_set_advance(struct ri_family *family, void (*advance)(struct ri_family *family));
-/* Calls it when there are any; whether there are. */
-int ri_family_advance(struct ri_family *family);
+/* How requests under way are moved (api/request.c's): one round of all, whether something could be done.
+ * computes: pieces of work may be run, too. */
+typedef int (*ri_advance_fn)(struct ri_family *family, int computes);
+void ri_family_set_advance(struct ri_family *family, ri_advance_fn advance);
+
+/* Calls it when there are any. */
+enum ri_advance { RI_ADVANCE_NONE, RI_ADVANCE_IDLE, RI_ADVANCE_MOVED };
+enum ri_advance ri_family_advance(struct ri_family *family, int computes);
 
 /* Passes on what is said in communicators of which rank 0 has destroyed its own. */
 void ri_family_see_off(struct ri_family *family);

@@ -87,7 +87,7 @@ static int arm_all(struct ri_family *family)
     return ready;
 }
 
-static void sleep_a_little(struct ri_family *family, int64_t sleeps)
+void ri_comm_sleep(struct ri_family *family, int64_t sleeps)
 {
     int ready = arm_all(family);
 
@@ -125,7 +125,7 @@ int ri_comm_idle(struct rondo_comm *comm, struct ri_idle *idle)
         sched_yield();
         ri_family_relock(comm->family);
     } else {
-        sleep_a_little(comm->family, idle->sleeps++);
+        ri_comm_sleep(comm->family, idle->sleeps++);
     }
     idle->rounds++;
     return comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0;

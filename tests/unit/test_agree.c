@@ -345,10 +345,11 @@ static void an_agreement_with_one_who_left_fails_at_once(void **state)
 static atomic_int advanced;
 
 /* As if rank 0 had a request under way, and rank 1 waited for it before it agrees. */
-static void move_for_rank_1(struct ri_family *family)
+static int move_for_rank_1(struct ri_family *family, int computes)
 {
     (void)family;
-    advanced++;
+    advanced += computes;
+    return 1;
 }
 
 static void agree_while_one_waits(struct group *group, int index)
@@ -376,9 +377,11 @@ static void requests_move_while_ranks_agree(void **state)
     all_are_good(&group);
 }
 
-static void fail_aside(struct ri_family *family)
+static int fail_aside(struct ri_family *family, int computes)
 {
+    (void)computes;
     ri_comm_fail(ri_family_first(family), ri_error(RONDO_ERR_KERNEL, "kernel 'x' returned 7"));
+    return 0;
 }
 
 static void fail_while_agreeing(struct group *group, int index)
