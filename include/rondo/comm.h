@@ -25,7 +25,10 @@ typedef struct rondo_unique_id {
  * at a time; destroy is the last call on its object.  Calls take turns, in the order in which they came: a
  * wait gives up its turn after every round, which is a piece of work at most in each communicator of
  * the family, and has none while it is idle.  Kernels run within a turn, so never two at once in a family,
- * and may not call Rondo for it (RONDO_ERR_BUSY).  rondo_last_error is of the calling thread. */
+ * and may not call Rondo for it (RONDO_ERR_BUSY).  rondo_last_error is of the calling thread.
+ *
+ * With progress "thread" a family of several ranks has a thread of its own, which moves messages while no
+ * other thread waits.  It calls no kernel: those run in the callers' threads in any case. */
 
 /* Options of one communicator.  Start from RONDO_CONFIG_INIT; what is left alone comes from the
  * environment (RONDO_*), then from the default.  Strings are borrowed for the call only. */
@@ -35,9 +38,10 @@ typedef struct rondo_config {
     const char *host_id;    /* ranks with equal text share a host; NULL: RONDO_HOST_ID, then the machine's */
     int timeout_ms;         /* deadline of every wait; 0: RONDO_TIMEOUT */
     int connect_timeout_ms; /* deadline of creation; 0: RONDO_CONNECT_TIMEOUT */
+    const char *progress;   /* "caller", "thread": who moves messages; NULL: RONDO_PROGRESS */
 } rondo_config_t;
 
-#define RONDO_CONFIG_INIT { sizeof(rondo_config_t), NULL, NULL, 0, 0 }
+#define RONDO_CONFIG_INIT { sizeof(rondo_config_t), NULL, NULL, 0, 0, NULL }
 
 /* What a communicator is.  Hosts are numbered in the order in which their first rank comes. */
 typedef struct rondo_comm_info {

@@ -75,6 +75,7 @@ int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, str
     *last = request;
     comm->idle_rounds = 0;
     ri_family_set_advance(comm->family, advance);
+    ri_family_rouse(comm->family);
     *handle = request;
     return 0;
 }
@@ -172,7 +173,7 @@ static int attend(struct ri_family *family, int computes)
     return idle;
 }
 
-/* For those who know no requests: agreements that wait. */
+/* For those who know no requests: agreements that wait, and the family's own thread. */
 static int advance(struct ri_family *family, int computes)
 {
     return !attend(family, computes);
@@ -265,7 +266,12 @@ rondo_status_t rondo_wait(rondo_request_t *request, int timeout_ms)
     if (timeout_ms == -1)
         timeout_ms = (int)comm->config.timeout_ms;
     err = ri_comm_enter(comm);
-    return err ? err : ri_comm_leave(comm, wait_until(request, timeout_ms));
+    if (err)
+        return err;
+    ri_family_wait_begin(comm->family);
+    err = wait_until(request, timeout_ms);
+    ri_family_wait_end(comm->family);
+    return ri_comm_leave(comm, err);
 }
 
 rondo_status_t rondo_comm_progress(rondo_comm_t comm)

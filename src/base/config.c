@@ -96,6 +96,9 @@ static const struct variable variables[] = {
      "appends the log to this file (%h: host, %p: process); empty: stderr"},
     {"RONDO_NET_DEVICES", KIND_STRING, "", NULL, NULL, FIELD(net_devices),
      "network devices of this rank for transport ucx, such as eth1 or mlx5_0:1; empty: UCX's choice"},
+    {"RONDO_PROGRESS", KIND_STRING, "caller", NULL, NULL, FIELD(progress),
+     "who moves messages: caller, the threads that are inside Rondo; thread, one of Rondo's own, too, which "
+     "computes nothing"},
     {"RONDO_RANK", KIND_ELSEWHERE, "", NULL, NULL, 0, "set by rondo-run: this process's rank"},
     {"RONDO_ROOT", KIND_ELSEWHERE, "", NULL, NULL, 0,
      "set by rondo-run: address and port at which rank 0 listens"},
@@ -304,6 +307,7 @@ void ri_config_release(struct ri_config *config)
     free(config->trace);
     free(config->interface);
     free(config->net_devices);
+    free(config->progress);
     memset(config, 0, sizeof(*config));
 }
 

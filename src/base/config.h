@@ -13,6 +13,7 @@ struct ri_config {
     char *trace;                /* RONDO_TRACE: file of what happened, %r the rank; "" = none */
     char *interface;            /* RONDO_INTERFACE: network interface of the bootstrap; "" = any */
     char *net_devices;          /* RONDO_NET_DEVICES: of transport ucx on this rank; "" = UCX's choice */
+    char *progress;             /* RONDO_PROGRESS: caller, thread */
     int64_t timeout_ms;         /* RONDO_TIMEOUT, seconds or with a unit (500ms, 2m), > 0; default 1800 s */
     int64_t connect_timeout_ms; /* RONDO_CONNECT_TIMEOUT; default 30 s */
     int64_t spin;               /* RONDO_SPIN: idle progress calls before the first yield */

@@ -17,6 +17,7 @@
 #include "comm/bootstrap.h"
 #include "comm/card.h"
 #include "comm/env.h"
+#include "comm/mover.h"
 #include "comm/open.h"
 #include "comm/settings.h"
 #include "comm/unique_id.h"
@@ -73,6 +74,20 @@ static int assemble(struct rondo_comm *comm, const struct start *start, int sett
     return err ? err : ri_comm_open_transport(comm, start->deadline_ns);
 }
 
+/* A rank that is alone has no messages to move; its parts neither. */
+static int found_family(struct rondo_comm *comm)
+{
+    struct ri_mover *mover;
+    int err = ri_family_create(&comm->family);
+
+    if (err || comm->size == 1 || strcmp(comm->config.progress, "thread") != 0)
+        return err;
+    err = ri_mover_create(comm->family, comm->rank, &mover);
+    if (!err)
+        ri_family_set_mover(comm->family, mover);
+    return err;
+}
+
 /* Settings, trace and family: its own, or those of parent. */
 static int prepare(struct rondo_comm *comm, const rondo_config_t *config, struct rondo_comm *parent)
 {
@@ -81,7 +96,7 @@ static int prepare(struct rondo_comm *comm, const rondo_config_t *config, struct
     if (!err && !parent)
         err = ri_trace_create(comm->config.trace, comm->rank, &comm->trace);
     if (err || !parent)
-        return err ? err : ri_family_create(&comm->family);
+        return err ? err : found_family(comm);
     comm->trace = ri_trace_hold(parent->trace);
     comm->family = parent->family;
     ri_family_hold(comm->family);

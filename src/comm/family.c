@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "comm/bootstrap.h"
 #include "comm/comm.h"
+#include "comm/mover.h"
 
 #define SEE_OFF_EVERY_NS 50000000
 #define SEE_OFF_MS 5 /* a turn of one of several that leave */
@@ -35,12 +36,15 @@ struct ri_family {
     int wake_fd;                   /* readable while there are such */
     int epoll_fd;                  /* of all news: data is NEWS_* */
     ri_advance_fn advance;
+    struct ri_mover *mover;        /* NULL: none */
+    int waiters;                   /* threads that move all there is until a request is done */
 };
 
 /* ---- making ---- */
 
 static void release(struct ri_family *family)
 {
+    ri_mover_destroy(family->mover);
     if (family->epoll_fd >= 0)
         close(family->epoll_fd);
     if (family->wake_fd >= 0)
@@ -227,6 +231,35 @@ enum ri_advance ri_family_advance(struct ri_family *family, int computes)
     if (!is_active(family))
         return RI_ADVANCE_NONE;
     return family->advance(family, computes) ? RI_ADVANCE_MOVED : RI_ADVANCE_IDLE;
+}
+
+void ri_family_set_mover(struct ri_family *family, struct ri_mover *mover)
+{
+    family->mover = mover;
+}
+
+void ri_family_wait_begin(struct ri_family *family)
+{
+    family->waiters++;
+    if (family->mover)
+        ri_mover_calm(family->mover);
+}
+
+void ri_family_wait_end(struct ri_family *family)
+{
+    family->waiters--;
+    ri_family_rouse(family);
+}
+
+int ri_family_has_waiters(const struct ri_family *family)
+{
+    return family->waiters > 0;
+}
+
+void ri_family_rouse(struct ri_family *family)
+{
+    if (family->mover && !family->waiters && is_active(family))
+        ri_mover_rouse(family->mover);
 }
 
 /* ---- leaving ---- */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct ri_bootstrap;
+struct ri_mover;
 struct rondo_comm;
 
 /* A communicator and those split from it, in one process.  They share one lock, under which all of
@@ -51,6 +52,15 @@ void ri_family_set_advance(struct ri_family *family, ri_advance_fn advance);
 /* Calls it when there are any. */
 enum ri_advance { RI_ADVANCE_NONE, RI_ADVANCE_IDLE, RI_ADVANCE_MOVED };
 enum ri_advance ri_family_advance(struct ri_family *family, int computes);
+
+/* The thread that moves messages while nobody waits; the family's from now on. */
+void ri_family_set_mover(struct ri_family *family, struct ri_mover *mover);
+/* Who waits moves all there is, and the mover rests meanwhile. */
+void ri_family_wait_begin(struct ri_family *family);
+void ri_family_wait_end(struct ri_family *family);
+int ri_family_has_waiters(const struct ri_family *family);
+/* A request has begun: the mover, if there is one, has something to do. */
+void ri_family_rouse(struct ri_family *family);
 
 /* Passes on what is said in communicators of which rank 0 has destroyed its own. */
 void ri_family_see_off(struct ri_family *family);

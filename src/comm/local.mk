@@ -13,6 +13,8 @@ librondo_core_la_SOURCES += \
 	src/comm/family.h \
 	src/comm/form.c \
 	src/comm/leave.c \
+	src/comm/mover.c \
+	src/comm/mover.h \
 	src/comm/open.c \
 	src/comm/open.h \
 	src/comm/progress.c \

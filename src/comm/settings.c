@@ -53,6 +53,14 @@ static int set_ms(int64_t *field, const char *name, int value)
     return 0;
 }
 
+/* name: of the variable or the member that holds the value. */
+static int check_progress(const char *name, const char *value)
+{
+    if (!value || strcmp(value, "caller") == 0 || strcmp(value, "thread") == 0)
+        return 0;
+    return ri_error(RONDO_ERR_ARGUMENT, "%s='%.64s' is refused: give caller or thread", name, value);
+}
+
 int ri_settings(struct ri_config *config, const rondo_config_t *call)
 {
     rondo_config_t over = whole(call);
@@ -68,6 +76,12 @@ int ri_settings(struct ri_config *config, const rondo_config_t *call)
         err = set_ms(&config->timeout_ms, "timeout_ms", over.timeout_ms);
     if (!err)
         err = set_ms(&config->connect_timeout_ms, "connect_timeout_ms", over.connect_timeout_ms);
+    if (!err)
+        err = check_progress("RONDO_PROGRESS", config->progress);
+    if (!err)
+        err = check_progress("config->progress", over.progress);
+    if (!err)
+        err = set_text(&config->progress, over.progress);
     return err;
 }
 
@@ -77,6 +91,7 @@ int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
 
     *config = *from;
     config->transport = config->host_id = config->interface = config->trace = config->net_devices = NULL;
+    config->progress = NULL;
     err = set_text(&config->transport, from->transport);
     if (!err)
         err = set_text(&config->host_id, from->host_id);
@@ -86,5 +101,7 @@ int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
         err = set_text(&config->trace, from->trace);
     if (!err)
         err = set_text(&config->net_devices, from->net_devices);
+    if (!err)
+        err = set_text(&config->progress, from->progress);
     return err;
 }
