@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/status.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 
 #include "build-config.h"
 
@@ -42,6 +46,25 @@ const char *rondo_last_error(void)
 const char *rondo_version(void)
 {
     return PACKAGE_VERSION;
+}
+
+const char *ri_errno_text(int fault)
+{
+    static _Thread_local char text[160];
+    struct rlimit limit = { 0 };
+    int kept = errno;
+
+    fault = abs(fault);
+    snprintf(text, sizeof(text), "%s", strerror(fault));
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (fault == EMFILE)
+        snprintf(text, sizeof(text), "%s; raise the limit of descriptors (ulimit -n), which is %llu now",
+                 strerror(fault), (unsigned long long)limit.rlim_cur);
+    if (fault == ENFILE)
+        snprintf(text, sizeof(text), "%s; raise the limit of the machine (sysctl fs.file-max)",
+                 strerror(fault));
+    errno = kept;
+    return text;
 }
 
 int (ri_error)(int status, const char *format, ...)

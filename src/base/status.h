@@ -9,6 +9,10 @@
  * Texts name the argument, its value and what to do next. */
 int ri_error(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The words for an errno, positive or negative, with what to do where that is known: for no descriptors, raise
+ * the limit.  Valid until the next call on this thread; errno stays. */
+const char *ri_errno_text(int fault);
+
 #ifdef RI_ANALYZER
 /* What no analysis of one file can know: a fault is never 0. */
 #define ri_error(...)                                                                              \

@@ -256,7 +256,7 @@ static int own_socket(const struct ri_meeting *meeting, int port, int64_t deadli
     if (fd >= 0)
         return fd;
     ri_tcp_name(&meeting->endpoints[0], name, sizeof(name));
-    return ri_error(RONDO_ERR_SYSTEM, "rank 0 cannot listen at %s: %s", name, strerror(-fd));
+    return ri_error(RONDO_ERR_SYSTEM, "rank 0 cannot listen at %s: %s", name, ri_errno_text(fd));
 }
 
 int ri_env_socket(const struct ri_meeting *meeting, int64_t deadline_ns)

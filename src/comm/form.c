@@ -96,7 +96,7 @@ static int accept_some(struct forming *f)
             continue;
         if (fd < 0 && is_our_trouble(errno))
             return ri_bootstrap_fail(f->b, RONDO_ERR_SYSTEM, "rank 0 cannot accept a rank: %s",
-                                     strerror(errno));
+                                     ri_errno_text(errno));
         if (fd < 0)
             continue; /* it has gone again */
         place = free_place(f);
@@ -352,6 +352,11 @@ static enum outcome try_to_join(struct ri_bootstrap *b, const struct ri_endpoint
     int fd;
 
     *err = reach(endpoint, deadline_ns, &fd);
+    if (*err == -EMFILE || *err == -ENFILE) { /* waiting does not help, as for a rank 0 that is late */
+        *err = ri_error(RONDO_ERR_SYSTEM, "rank %d has no descriptor to reach rank 0: %s", b->rank,
+                        ri_errno_text(*err));
+        return FAILED;
+    }
     if (*err)
         return UNREACHED;
     ri_link_open(&b->peers[0].link, fd);
@@ -371,7 +376,7 @@ static int nobody_came(const struct ri_bootstrap *b, const struct ri_endpoint *a
                        enum outcome last, int why)
 {
     double seconds = (double)(ri_now_ns() - begin_ns) / 1e9;
-    const char *text = strerror(-why);
+    const char *text = ri_errno_text(why);
     char name[80] = "nowhere";
 
     if (b->waiting[0])
@@ -432,7 +437,8 @@ int ri_bootstrap_create(const struct ri_bootstrap_params *params, struct ri_boot
     if (!b->peers || !b->left)
         ri_error(err, "no memory for a group of %d ranks", params->size);
     else if (b->epoll_fd < 0)
-        err = ri_error(RONDO_ERR_SYSTEM, "no descriptor for the control connections: %s", strerror(errno));
+        err = ri_error(RONDO_ERR_SYSTEM, "no descriptor for the control connections: %s",
+                       ri_errno_text(errno));
     else
         err = b->rank == 0 ? form_root(b, params) : form_leaf(b, params);
     if (err)

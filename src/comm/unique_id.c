@@ -116,7 +116,7 @@ static int is_useful(const struct ifaddrs *it, const char *interface)
            !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)it->ifa_addr)->sin6_addr);
 }
 
-/* Loopback first, as whoever is on another machine leaves it out; then IPv4, then IPv6. */
+/* How many, or -errno.  Loopback first, as whoever is on another machine leaves it out; then IPv4, then IPv6. */
 static int find_addresses(const char *interface, struct ri_endpoint *to)
 {
     static const int families[] = { AF_INET, AF_INET6 };
@@ -124,7 +124,7 @@ static int find_addresses(const char *interface, struct ri_endpoint *to)
     int count = 0;
 
     if (getifaddrs(&all) < 0)
-        return 0;
+        return -errno;
     for (int pass = 0; pass < 4; pass++)
         for (struct ifaddrs *it = all; it && count < RI_ENDPOINTS_MAX; it = it->ifa_next) {
             if (!is_useful(it, interface) || it->ifa_addr->sa_family != families[pass % 2])
@@ -234,6 +234,8 @@ int ri_unique_id_make(const char *interface, rondo_unique_id_t *id)
     int count = find_addresses(interface, endpoints), fd, err;
     uint8_t token[RI_TOKEN_BYTES];
 
+    if (count < 0)
+        return ri_error(RONDO_ERR_SYSTEM, "cannot list network interfaces: %s", ri_errno_text(count));
     if (!count && interface[0])
         return ri_error(RONDO_ERR_ARGUMENT, "RONDO_INTERFACE='%.64s': no such interface is up and has an "
                         "address", interface);
@@ -245,7 +247,7 @@ int ri_unique_id_make(const char *interface, rondo_unique_id_t *id)
         ((struct sockaddr_in *)&endpoints[i].address)->sin_port = 0;
     fd = open_socket(interface, &endpoints[0]);
     if (fd < 0)
-        return ri_error(RONDO_ERR_SYSTEM, "cannot listen for ranks: %s", strerror(-fd));
+        return ri_error(RONDO_ERR_SYSTEM, "cannot listen for ranks: %s", ri_errno_text(fd));
     err = keep_socket(token, fd);
     if (err) {
         close(fd);

@@ -133,8 +133,8 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
         if (find_by_asking(self, address, fds, deadline_ns))
             return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d: "
                             "/proc/%d/fd/%d: %s; asked for at its socket: "
-                            "%m", self->base.rank, peer->rank, (int)address->pid,
-                            (int)address->memory_fd, strerror(failed));
+                            "%s", self->base.rank, peer->rank, (int)address->pid,
+                            (int)address->memory_fd, strerror(failed), ri_errno_text(errno));
     }
     err = map_file(self, peer, address, fds[0]);
     close(fds[0]);

@@ -96,6 +96,8 @@ static int make_file(struct ri_shm *self)
     self->memory_fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
     if (self->memory_fd >= 0)
         return 0;
+    if (errno == EMFILE || errno == ENFILE)
+        return ri_error(RONDO_ERR_TRANSPORT, "transport shm gets no memory to share: %s", ri_errno_text(errno));
     return ri_error(RONDO_ERR_TRANSPORT, "transport shm gets no memory to share: memfd_create: %s, a file in "
                     "/dev/shm: %s", strerror(memfd_errno), strerror(errno));
 }

@@ -15,7 +15,7 @@ int ri_shm_wake_open(struct ri_shm *self)
     int fds[2];
 
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
-        return ri_error(RONDO_ERR_TRANSPORT, "transport shm gets no pipe to sleep on: %m");
+        return ri_error(RONDO_ERR_TRANSPORT, "transport shm gets no pipe to sleep on: %s", ri_errno_text(errno));
     self->wake_fd = fds[0];
     self->send_wake_fd = fds[1];
     return 0;

@@ -203,7 +203,6 @@ enum { DESCRIPTORS = 24 };
 static int check_descriptors(void)
 {
     int opened[DESCRIPTORS], n = 0, cause = 0;
-    struct rlimit limit = { 0 };
 
     while (n < DESCRIPTORS && !cause) {
         opened[n] = eventfd(0, EFD_CLOEXEC);
@@ -216,10 +215,8 @@ static int check_descriptors(void)
         close(opened[i]);
     if (!cause)
         return 0;
-    getrlimit(RLIMIT_NOFILE, &limit);
     return ri_error(RONDO_ERR_TRANSPORT, "transport ucx needs %d more descriptors, and this process can open "
-                    "%d: %s; raise its limit (ulimit -n), which is %llu now", (int)DESCRIPTORS, n,
-                    strerror(cause), (unsigned long long)limit.rlim_cur);
+                    "%d: %s", (int)DESCRIPTORS, n, ri_errno_text(cause));
 }
 
 int ri_ucx_make_context(struct ri_ucx *self, const char *devices)

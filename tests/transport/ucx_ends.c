@@ -115,7 +115,7 @@ static void says_how_many_descriptors_it_needs(void **state)
                 fail_msg("limit %d: aborted, or another error: %s", limit, pair->why);
             if (limit < 20)
                 assert_int_equal(end, REFUSED);
-            if (end == REFUSED && !strstr(pair->why, "raise its limit (ulimit -n), which is"))
+            if (end == REFUSED && !strstr(pair->why, "raise the limit of descriptors (ulimit -n), which is"))
                 fail_msg("limit %d: %s", limit, pair->why);
         }
     assert_int_equal(try_limit(pair, apart, 128), OPENED);

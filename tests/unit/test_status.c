@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/helper.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
@@ -63,6 +64,16 @@ static void keeps_the_texts_of_threads_apart(void **state)
     assert_string_equal(rondo_last_error(), "here");
 }
 
+static void says_what_to_do_without_descriptors(void **state)
+{
+    (void)state;
+    errno = 7;
+    assert_non_null(strstr(ri_errno_text(EMFILE), "raise the limit of descriptors (ulimit -n), which is "));
+    assert_string_equal(ri_errno_text(-EACCES), strerror(EACCES));
+    assert_non_null(strstr(ri_errno_text(-ENFILE), "fs.file-max"));
+    assert_int_equal(errno, 7);
+}
+
 static void tells_its_version(void **state)
 {
     assert_string_equal(rondo_version(), PACKAGE_VERSION);
@@ -76,6 +87,7 @@ int main(void)
         cmocka_unit_test(records_the_text_and_returns_the_status),
         cmocka_unit_test(cuts_a_text_that_is_too_long),
         cmocka_unit_test(keeps_the_texts_of_threads_apart),
+        cmocka_unit_test(says_what_to_do_without_descriptors),
         cmocka_unit_test(tells_its_version),
     };
 

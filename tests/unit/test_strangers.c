@@ -189,6 +189,41 @@ static void strangers_cannot_use_up_descriptors(void **state)
     close(world.listen_fd);
 }
 
+/* Rank `rank`, with so many descriptors more than now. */
+struct poor {
+    int rank, spare;
+};
+
+static int join_with_few(void *context)
+{
+    const struct poor *poor = context;
+    struct ri_bootstrap *bootstrap = NULL;
+    struct world world;
+    struct rlimit limit;
+    int64_t begin_ns = ri_now_ns();
+    int next, err;
+
+    world_init(&world);
+    stray(&world, "x", 1); /* stays: rank 0 has somebody to accept */
+    next = dup(STDERR_FILENO);
+    close(next);
+    limit.rlim_cur = limit.rlim_max = (rlim_t)(next + poor->spare);
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        return 2;
+    err = join(&world, poor->rank, &bootstrap);
+    return err != RONDO_ERR_SYSTEM || !strstr(rondo_last_error(), "(ulimit -n), which is") ||
+           ri_now_ns() - begin_ns > 5000000000;
+}
+
+static void without_descriptors_a_rank_says_so_at_once(void **state)
+{
+    static char text[4096];
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(test_in_child(join_with_few, &(struct poor){ i / 2, i % 2 }, text, sizeof(text)), 0);
+}
+
 /* Rank 0 is a program of another kind, which answers everybody with the same words. */
 static void meet_a_stranger(void *context, int rank)
 {
@@ -250,6 +285,7 @@ int main(void)
         cmocka_unit_test(strangers_are_ignored),
         cmocka_unit_test(a_crowd_is_ignored_and_logged_once),
         cmocka_unit_test(strangers_cannot_use_up_descriptors),
+        cmocka_unit_test(without_descriptors_a_rank_says_so_at_once),
         cmocka_unit_test(a_strangers_port_is_called_so),
         cmocka_unit_test(a_rank_may_come_again),
     };

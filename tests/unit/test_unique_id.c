@@ -211,6 +211,32 @@ static void an_unknown_interface_is_named(void **state)
     assert_memory_equal(&id, &before, sizeof(id));
 }
 
+/* As many descriptors as there are now, and `spare` more. */
+static int make_with(void *context)
+{
+    int next = dup(STDERR_FILENO), spare = *(int *)context;
+    struct rlimit limit = { (rlim_t)(next + spare), (rlim_t)(next + spare) };
+    rondo_unique_id_t id;
+    int err;
+
+    close(next);
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        return 2;
+    err = rondo_unique_id_get(&id);
+    if (err)
+        return err != RONDO_ERR_SYSTEM || !strstr(rondo_last_error(), "(ulimit -n), which is");
+    return spare == 0; /* it needs one */
+}
+
+static void without_descriptors_it_says_what_to_raise(void **state)
+{
+    static char text[4096];
+
+    (void)state;
+    for (int spare = 0; spare < 4; spare++)
+        assert_int_equal(test_in_child(make_with, &spare, text, sizeof(text)), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +249,7 @@ int main(void)
         cmocka_unit_test(loopback_is_for_the_same_machine),
         cmocka_unit_test(the_interface_can_be_chosen),
         cmocka_unit_test(an_unknown_interface_is_named),
+        cmocka_unit_test(without_descriptors_it_says_what_to_raise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
