@@ -6,6 +6,7 @@
 
 #include "api/verify.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/status.h"
 
 #define LEFT_AFTER_NS ((int64_t)2000000000)
@@ -230,18 +231,39 @@ rondo_status_t rondo_test(rondo_request_t *request, int *done)
     return ri_comm_leave(comm, err);
 }
 
+/* A peer that hangs says nothing, and the end of the wait may be half an hour away: so the log names it.  Twice
+ * for one wait; *quiet_ns is when. */
+static void tell_waiting(const struct rondo_request *request, int64_t begin_ns, int64_t now_ns, int64_t *quiet_ns)
+{
+    const struct rondo_comm *comm = request->comm;
+    int64_t first_ns = comm->config.warn_after_ms * 1000000;
+    int64_t since_ns = comm->idle_since_ns > begin_ns ? comm->idle_since_ns : begin_ns;
+    char where[160];
+    int peer;
+
+    if (!*quiet_ns || comm->idle_rounds == 0 || now_ns - since_ns < *quiet_ns)
+        return;
+    *quiet_ns = *quiet_ns == first_ns ? 10 * first_ns : 0;
+    ri_engine_where(request->engine, where, sizeof(where), &peer);
+    ri_log(RI_LOG_WARN, "comm", "rank %d has waited %.1f s in %s", comm->rank, (double)(now_ns - since_ns) * 1e-9,
+           where);
+}
+
 static int wait_until(rondo_request_t *request, int timeout_ms)
 {
     struct rondo_comm *comm = (*request)->comm;
-    int64_t deadline = ri_now_ns() + (int64_t)timeout_ms * 1000000;
+    int64_t begin_ns = ri_now_ns(), deadline_ns = begin_ns + (int64_t)timeout_ms * 1000000;
+    int64_t quiet_ns = comm->config.warn_after_ms * 1000000;
 
     for (struct ri_idle idle = { 0 };;) {
         int nothing = attend(comm->family, 1);
+        int64_t now_ns = ri_now_ns();
 
         if ((*request)->state != 0 || comm->failed)
             return end(request);
-        if (ri_now_ns() >= deadline)
+        if (now_ns >= deadline_ns)
             return give_up(request, timeout_ms);
+        tell_waiting(*request, begin_ns, now_ns, &quiet_ns);
         if (nothing) {
             ri_comm_idle(comm, &idle);
         } else {

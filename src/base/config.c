@@ -131,6 +131,9 @@ static const struct variable variables[] = {
      "of UCX's transports, as UCX_TCP_SNDBUF, have UCX's name alone"},
     {"RONDO_VERIFY", KIND_INTEGER, "0", "0", "1", FIELD(verify),
      "1: each plan's first forward and backward are computed again in fp64 on one rank, and compared"},
+    {"RONDO_WARN_AFTER", KIND_DURATION_MS, "10s", "0", "480h", FIELD(warn_after_ms),
+     "when nothing has moved in a wait for so long, and for ten times that, a line says what it waits for; 0: "
+     "never"},
     {"RONDO_YIELD", KIND_INTEGER, "200", "-1", "1000000000", FIELD(yield),
      "idle yields before a wait sleeps on descriptors, after 50 us at most; -1: it never sleeps"},
 };

@@ -16,6 +16,7 @@ struct ri_config {
     char *progress;             /* RONDO_PROGRESS: caller, thread */
     int64_t timeout_ms;         /* RONDO_TIMEOUT, seconds or with a unit (500ms, 2m), > 0; default 1800 s */
     int64_t connect_timeout_ms; /* RONDO_CONNECT_TIMEOUT; default 30 s */
+    int64_t warn_after_ms;      /* RONDO_WARN_AFTER: of a wait in which nothing moves; 0: never */
     int64_t spin;               /* RONDO_SPIN: idle progress calls before the first yield */
     int64_t yield;              /* RONDO_YIELD: idle yields before sleeping on descriptors; -1: never sleep */
     int64_t verify;             /* RONDO_VERIFY: 1: first calls of plans are computed twice and compared */

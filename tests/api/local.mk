@@ -120,6 +120,11 @@ tests_api_test_progress_CFLAGS = $(test_cflags)
 tests_api_test_progress_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
 tests_api_test_progress_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_stopped
+tests_api_test_stopped_SOURCES = tests/api/test_stopped.c $(api_shard)
+tests_api_test_stopped_CFLAGS = $(test_cflags)
+tests_api_test_stopped_LDADD = $(test_ldadd)
+
 # The names after wrap= count what a bind and its starts take.
 check_PROGRAMS += tests/api/test_bind
 tests_api_test_bind_SOURCES = tests/api/test_bind.c $(api_shard)

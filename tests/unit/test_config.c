@@ -53,6 +53,7 @@ static void has_the_documented_defaults(void **state)
     assert_string_equal(config.net_devices, "");
     assert_string_equal(config.progress, "caller");
     assert_int_equal(config.timeout_ms, 1800000);
+    assert_int_equal(config.warn_after_ms, 10000);
     assert_int_equal(config.connect_timeout_ms, 30000);
     assert_int_equal(config.spin, 2);
     assert_int_equal(config.yield, 200);
@@ -239,7 +240,7 @@ static void visits_every_variable_in_order_with_help(void **state)
     struct visited visited = {0, ""};
 
     ri_config_visit(check_row, &visited);
-    assert_int_equal(visited.count, 35);
+    assert_int_equal(visited.count, 36);
 }
 
 int main(void)
