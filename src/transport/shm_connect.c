@@ -114,6 +114,24 @@ static void probe(struct ri_shm_peer *peer, const struct ri_shm_address *address
         peer->cma_errno = n < 0 ? errno : ESRCH;
 }
 
+/* Why, and what to do, by how it could not be asked.  First in the text: of what others hear the end is cut. */
+static const char *next_step(int at_socket)
+{
+    if (at_socket == EACCES)
+        return ", as they run as different users: start all ranks of a host as one";
+    if (at_socket == ECONNREFUSED)
+        return ", which has ended or is in another container: share a PID or network namespace";
+    return "";
+}
+
+static int cannot_open(const struct ri_shm *self, const struct ri_shm_peer *peer,
+                       const struct ri_shm_address *address, int in_proc, int at_socket)
+{
+    return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d%s (/proc/%d/fd/%d: %s; asked "
+                    "for at its socket: %s)", self->base.rank, peer->rank, next_step(at_socket),
+                    (int)address->pid, (int)address->memory_fd, strerror(in_proc), ri_errno_text(at_socket));
+}
+
 static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct ri_shm_address *address,
                     int64_t deadline_ns)
 {
@@ -131,10 +149,7 @@ static int map_peer(struct ri_shm *self, struct ri_shm_peer *peer, const struct 
         peer->memory_fd = -1;
         failed = errno;
         if (find_by_asking(self, address, fds, deadline_ns))
-            return ri_error(RONDO_ERR_TRANSPORT, "rank %d cannot open the memory of rank %d: "
-                            "/proc/%d/fd/%d: %s; asked for at its socket: "
-                            "%s", self->base.rank, peer->rank, (int)address->pid,
-                            (int)address->memory_fd, strerror(failed), ri_errno_text(errno));
+            return cannot_open(self, peer, address, failed, errno);
     }
     err = map_file(self, peer, address, fds[0]);
     close(fds[0]);

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
@@ -160,6 +161,41 @@ static void without_descriptors(struct ri_transport *transport)
     _exit(0);
 }
 
+static void fail_for(struct ri_transport *transport, const char *reason)
+{
+    require(connect_two(transport, INT64_C(20000000000)) == RONDO_ERR_TRANSPORT, "connect as a stranger");
+    require(strstr(rondo_last_error(), reason) != NULL, "reason");
+    wait_for(&board->done, 1, NULL);
+    ops->close(transport);
+    _exit(0);
+}
+
+/* Tries it in a child, as a test must not leave its namespaces. */
+static int can_unshare(void)
+{
+    int status = -1;
+    pid_t pid = fork_child();
+
+    if (pid == 0)
+        _exit(unshare(CLONE_NEWNET | CLONE_NEWNS) ? 1 : 0);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static void as_another_user(struct ri_transport *transport)
+{
+    require(!setuid(65534), "setuid");
+    fail_for(transport, "different users");
+}
+
+/* Sees neither the process of rank 0 in /proc nor its socket. */
+static void in_another_container(struct ri_transport *transport)
+{
+    require(!unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare");
+    require(!mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+                !mount("none", "/proc", "tmpfs", 0, NULL), "hide /proc");
+    fail_for(transport, "another container");
+}
+
 static void ends_when_it_is_mapped(struct ri_transport *transport)
 {
     struct ri_shm *self = (struct ri_shm *)transport;
@@ -172,6 +208,21 @@ static void fail_to_connect_body(void)
 {
     fail_to_connect(without_descriptors, "rank 1 could not connect: rank 1 cannot open the memory of rank 0");
     fail_to_connect(ends_when_it_is_mapped, "rank 1 has ended");
+}
+
+static void strangers_body(void)
+{
+    if (geteuid() != 0)
+        _exit(SKIPPED);
+    fail_to_connect(as_another_user, "they run as different users: start all ranks of a host as one");
+    if (can_unshare())
+        fail_to_connect(in_another_container, "in another container: share a PID");
+}
+
+static void says_what_to_do_about_users_and_containers(void **state)
+{
+    (void)state;
+    alone(strangers_body);
 }
 
 static void tells_all_when_one_cannot_connect(void **state)
@@ -300,6 +351,7 @@ int main(void)
         ON_BOARD(finds_ranks_in_other_pid_namespaces),
         ON_BOARD(names_a_rank_that_has_ended),
         ON_BOARD(tells_all_when_one_cannot_connect),
+        ON_BOARD(says_what_to_do_about_users_and_containers),
         ON_BOARD(outlives_who_dies_asleep),
         ON_BOARD(outlives_who_is_cut_off_while_copying),
     };
