@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/analyzer.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "transport/shm_private.h"
 
@@ -343,8 +344,11 @@ struct ri_shm_block *ri_shm_stage_new(struct ri_shm *self, size_t bytes)
         return NULL;
     block->spare = NULL;
     self->stage_bytes += block->bytes;
-    if (self->stage_bytes > self->most_stage_bytes)
+    if (self->stage_bytes > self->most_stage_bytes) {
         self->most_stage_bytes = self->stage_bytes;
+        ri_log(RI_LOG_INFO, "transport", "rank %d keeps %zu bytes for copies of what does not lie in memory of "
+               "rondo_mem_alloc", self->base.rank, self->most_stage_bytes);
+    }
     return block;
 }
 
