@@ -23,7 +23,7 @@
 # which costs the processor that the ranks want).  What fits on the wire: 1448 of 1514 bytes counted.
 # Send buffers hold 256 KiB (UCX_TCP_SNDBUF, unless set), 7 ms of a link at 300 Mbit/s: the kernel's own, 2.5 MB
 # and more, fill the link's queue both ways, and then what says that the data came waits behind data.
-# TCP's congestion control is reno, whatever this machine's is: on links that lose nothing it keeps them
+# TCP's congestion control is reno, whatever this machine's is, where that can be set: on links that lose nothing it keeps them
 # full, where bbr, which many machines have, lets them idle on purpose to find the shortest way.
 #
 # SHAPE is HxG or G0+G1+...: how many ranks each host has.  The ranks find RANK, WORLD_SIZE, LOCAL_RANK,
@@ -109,8 +109,8 @@ clean_up() {
 # What a holder does in its namespaces.  $1 folder, $2 name, $3 keeper's pid
 hold='[ "$PPID" = "$3" ] || exit 1
     echo "$2" > /proc/sys/kernel/hostname
-    echo reno > /proc/sys/net/ipv4/tcp_congestion_control
-    echo 0 > /proc/sys/net/ipv4/tcp_slow_start_after_idle
+    { echo reno > /proc/sys/net/ipv4/tcp_congestion_control
+      echo 0 > /proc/sys/net/ipv4/tcp_slow_start_after_idle; } 2> /dev/null
     mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /dev/shm &&
     mount --bind "$1/boot_id.$2" /proc/sys/kernel/random/boot_id && mount --bind "$1/hosts" /etc/hosts &&
     ip link set lo up || exit 1
