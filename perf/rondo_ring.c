@@ -27,9 +27,9 @@ static const char meaning[] =
     "--rewrite: times of one iteration, in which the owner writes its block, the block goes round, every\n"
     "rank reads (sums) every block that arrived once, where it lies, and all have ended before it is\n"
     "written again.  peer: the same by MPI: write, ranks - 1 times MPI_Sendrecv and a read.  alloc x = peer / alloc,\n"
-    "caller x = peer / caller.  rest: without the rank's own writing, which no library does for it: hand-over,\n"
-    "reads, and the wait until the block may be written again; its x are against Sendrecv and reads.  Bars\n"
-    "inside a host at 4 and 16 MiB: alloc rest x 3; caller rest x 1.2 with 2 ranks, 2 with 4.\n"
+    "caller x = peer / caller.  Bars inside a host at 4 and 16 MiB: alloc x 3; caller x 1.2 with 2\n"
+    "ranks, 2 with 4.  rest: without the time in which the rank itself wrote: hand-over, reads, and the wait\n"
+    "until the block may be written again, beside Sendrecv and reads; it has no bar.\n"
     "moved: bytes that a rank sends in an iteration, as the transport counts them.\n";
 
 static int take_dims(void *context, const char *text)
