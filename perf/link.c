@@ -138,7 +138,7 @@ static int idle(struct perf_link *link, int rounds, enum perf_how how, int64_t *
 /* One round of a wait. */
 static int turn(struct perf_link *link, int *rounds, enum perf_how how, int64_t *deadline_ns)
 {
-    int moved = ri_comm_progress(link->comm, *rounds);
+    int moved = ri_comm_progress(link->comm);
 
     if (moved < 0)
         return moved;

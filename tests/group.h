@@ -110,7 +110,7 @@ static inline int wait_for_nothing(rondo_comm_t comm, int64_t limit_ms)
     if (err)
         return err;
     while (ri_now_ns() < end_ns && err >= 0) {
-        err = ri_comm_progress(comm, idle.rounds);
+        err = ri_comm_progress(comm);
         if (err >= 0)
             err = ri_comm_idle(comm, &idle);
     }

@@ -23,9 +23,10 @@ typedef struct rondo_unique_id {
  * thread at any time, with these bounds: calls that all ranks must make in one order (plans, splits,
  * collectives, the starts of one plan) are put in order by the caller; one request belongs to one thread
  * at a time; destroy is the last call on its object.  Calls take turns, in the order in which they came: a
- * wait gives up its turn after every round, which is a piece of work at most in each communicator of
- * the family, and has none while it is idle.  Kernels run within a turn, so never two at once in a family,
- * and may not call Rondo for it (RONDO_ERR_BUSY).  rondo_last_error is of the calling thread.
+ * wait gives up its turn after every round, which is a piece of work at most of each request under way in
+ * the family, and one call of a kernel in each communicator, and has none while it is idle.  Kernels run
+ * within a turn, so never two at once in a family, and may not call Rondo for it (RONDO_ERR_BUSY).
+ * rondo_last_error is of the calling thread.
  *
  * With progress "thread" a family of several ranks has a thread of its own, which moves messages while no
  * other thread waits.  It calls no kernel: those run in the callers' threads in any case. */

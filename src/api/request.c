@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/request.h"
 
-#include <limits.h>
 #include <time.h>
 
 #include "api/verify.h"
@@ -74,7 +73,7 @@ int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, str
         last = &(*last)->next;
     request->next = NULL;
     *last = request;
-    comm->idle_rounds = 0;
+    comm->idle_since_ns = 0;
     ri_family_set_advance(comm->family, advance);
     ri_family_rouse(comm->family);
     *handle = request;
@@ -93,20 +92,18 @@ void ri_request_cancel(struct rondo_request *request)
     unlink_request(request);
 }
 
-/* Moves every request of the communicator that is under way, and, where it computes, does a piece of work of
- * the first that has one: taken in turn, all would end late.  idle: none could do anything. */
+/* Moves every request of the communicator that is under way.  Where it computes, one of them calls its kernel,
+ * the first that can: taken in turn, all would end late.  idle: none could do anything. */
 static void advance_all(struct rondo_comm *comm, int computes, int *idle)
 {
-    int worked = !computes;
-
     *idle = 1;
     for (struct rondo_request *r = comm->active; r; r = r->next) {
-        int nothing = 1, works = !worked;
+        int nothing = 1, calls_kernel = computes;
 
         if (r->state != 0)
             continue;
-        r->state = ri_engine_progress(r->engine, &works, &nothing);
-        worked |= works;
+        r->state = ri_engine_progress(r->engine, &calls_kernel, &nothing);
+        computes = computes && !calls_kernel;
         if (r->state == 1 && ri_verify_compare(r->verify))
             r->state = RONDO_ERR_VERIFY;
         if (r->state == 1 && r->completed)
@@ -147,14 +144,12 @@ static int attend_one(struct rondo_comm *comm, int computes)
         return 1;
     advance_all(comm, computes, &idle);
     if (!idle) {
-        comm->idle_rounds = 0;
+        comm->idle_since_ns = 0;
         return 0;
     }
-    if (comm->idle_rounds == 0)
+    if (comm->idle_since_ns == 0)
         comm->idle_since_ns = ri_now_ns();
-    if (comm->idle_rounds < INT_MAX)
-        comm->idle_rounds++;
-    if (ri_comm_progress(comm, comm->idle_rounds) > 0)
+    if (ri_comm_progress(comm) > 0)
         return 0;
     look_who_left(comm);
     return 1;

@@ -36,8 +36,7 @@ struct rondo_comm {
     struct ri_family *family;          /* with whom we are moved */
     struct rondo_comm *sibling;        /* the next of the family */
     struct rondo_request *active;      /* api/request.c's: requests under way, by when they began */
-    int idle_rounds;                   /* how often in a row nothing could be done */
-    int64_t idle_since_ns;             /* when the first of them was */
+    int64_t idle_since_ns;             /* since when nothing could be done; 0: something can */
     uint32_t next_plan;                /* numbers plans for tags; equal on all ranks */
     int64_t next_look_ns;              /* when to look again whether peers live */
     int failed;                        /* first failure: all later calls return it */
@@ -108,10 +107,10 @@ static inline void ri_comm_talk_end(struct rondo_comm *comm)
  * fails the communicator. */
 int ri_comm_exchange(struct rondo_comm *comm, const char *what, const void *mine, size_t bytes, void *all);
 
-/* With the lock held, as the rest below.  Moves messages, and every so often looks whether peers are alive.  Returns how much happened (0:
- * nothing); negative: the communicator has failed.  idle_rounds: calls in a row that moved nothing.
- * rondo_comm_progress itself is api/request.c's, because it must move requests. */
-int ri_comm_progress(struct rondo_comm *comm, int64_t idle_rounds);
+/* With the lock held, as the rest below.  Moves messages, and every so often looks whether peers are alive.
+ * Returns how much happened (0: nothing); negative: the communicator has failed.  rondo_comm_progress itself
+ * is api/request.c's, because it must move requests. */
+int ri_comm_progress(struct rondo_comm *comm);
 
 /* Has this rank destroyed the communicator, and is well?  Cheap: what has been seen by the last look at
  * the peers.  Its last messages may still be on their way. */
@@ -128,8 +127,8 @@ struct ri_idle {
 int ri_comm_idle(struct rondo_comm *comm, struct ri_idle *idle);
 
 /* A bounded sleep, longer with every one in a row (sleeps: those before it), without the lock, until a
- * descriptor of the family has news.  None when a transport has work already. */
-void ri_comm_sleep(struct ri_family *family, int64_t sleeps);
+ * descriptor of the family has news.  0 when there was none, because a transport has work already. */
+int ri_comm_sleep(struct ri_family *family, int64_t sleeps);
 
 /* comm.c: makes a communicator of ranks of parent, with its settings, in its family.  id: as made by rank
  * 0 of the new one; not read when size is 1. */

@@ -12,7 +12,6 @@
 #include "comm/comm.h"
 
 #define LOOK_EVERY_NS 50000000
-#define CLOCK_EVERY 16          /* spins between two looks at the clock */
 #define SLEEP_MAX_NS 20000000   /* with descriptors that wake us */
 #define SLEEP_BLIND_NS 1000000  /* with a transport that has none */
 #define AWAKE_NS 50000          /* idle for so long, it sleeps: where ranks share cores, so do all others */
@@ -35,7 +34,7 @@ static int look_at_peers(struct rondo_comm *comm)
     return err ? ri_comm_fail(comm, err) : 0;
 }
 
-int ri_comm_progress(struct rondo_comm *comm, int64_t idle_rounds)
+int ri_comm_progress(struct rondo_comm *comm)
 {
     int moved;
 
@@ -44,9 +43,7 @@ int ri_comm_progress(struct rondo_comm *comm, int64_t idle_rounds)
     moved = comm->transport->ops->progress(comm->transport);
     if (moved < 0)
         return ri_comm_fail(comm, moved);
-    if (moved || !comm->bootstrap || (idle_rounds % CLOCK_EVERY && idle_rounds < spins(comm)))
-        return moved;
-    return look_at_peers(comm);
+    return moved || !comm->bootstrap ? moved : look_at_peers(comm);
 }
 
 int ri_comm_has_left(const struct rondo_comm *comm, int rank)
@@ -87,21 +84,27 @@ static int arm_all(struct ri_family *family)
     return ready;
 }
 
-void ri_comm_sleep(struct ri_family *family, int64_t sleeps)
+int ri_comm_sleep(struct ri_family *family, int64_t sleeps)
 {
     int ready = arm_all(family);
 
-    if (!ready) {
-        ri_family_hand_over(family);
-        return;
-    }
+    if (!ready)
+        return 0;
     if (!ri_family_sleep(family, sleep_ns(sleeps, ready == 1 ? SLEEP_MAX_NS : SLEEP_BLIND_NS)))
-        return;
+        return 1;
     for (struct rondo_comm *comm = ri_family_first(family); comm; comm = comm->sibling) {
         comm->next_look_ns = 0;
         if (!comm->failed && comm->bootstrap)
             look_at_peers(comm);
     }
+    return 1;
+}
+
+static void yield(struct ri_family *family)
+{
+    ri_family_unlock(family);
+    sched_yield();
+    ri_family_relock(family);
 }
 
 /* Whether a yield comes before the next sleep. */
@@ -120,12 +123,10 @@ int ri_comm_idle(struct rondo_comm *comm, struct ri_idle *idle)
         idle->since_ns = ri_now_ns();
     if (!idle->sleeps && idle->rounds < comm->config.spin) {
         ri_family_hand_over(comm->family);
-    } else if (stays_awake(comm, idle)) {
-        ri_family_unlock(comm->family);
-        sched_yield();
-        ri_family_relock(comm->family);
+    } else if (!stays_awake(comm, idle) && ri_comm_sleep(comm->family, idle->sleeps)) {
+        idle->sleeps++;
     } else {
-        ri_comm_sleep(comm->family, idle->sleeps++);
+        yield(comm->family);
     }
     idle->rounds++;
     return comm->failed ? ri_error(comm->failed, "%s", comm->failure) : 0;

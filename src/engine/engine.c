@@ -253,13 +253,13 @@ int ri_engine_start(struct ri_engine *engine, const struct ri_program *program)
     return err ? fail(engine, err) : 0;
 }
 
-int ri_engine_progress(struct ri_engine *engine, int *works, int *idle)
+int ri_engine_progress(struct ri_engine *engine, int *computes, int *idle)
 {
-    int may_work = !works || *works, acted = 0, worked = 0, err;
+    int compute = !computes || *computes, acted = 0, err;
 
     *idle = 0;
-    if (works)
-        *works = 0;
+    if (computes)
+        *computes = 0;
     if (!engine->program)
         return 1;
     if (engine->failed)
@@ -273,17 +273,17 @@ int ri_engine_progress(struct ri_engine *engine, int *works, int *idle)
         ri_engine_look_at_readers(engine, &acted);
     if (!err)
         err = ri_engine_post(engine, &acted);
-    if (!err && may_work)
-        err = ri_engine_work(engine, &worked);
+    if (!err)
+        err = ri_engine_work(engine, &compute, &acted);
     if (err)
         return fail(engine, err);
-    if (works)
-        *works = worked;
+    if (computes)
+        *computes = compute;
     if (engine->done == engine->schedule->step_count && engine->lent_count == 0) {
         forget_run(engine);
         return 1;
     }
-    *idle = !acted && !worked;
+    *idle = !acted;
     return 0;
 }
 

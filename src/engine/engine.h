@@ -62,12 +62,12 @@ size_t ri_engine_bytes(const struct ri_schedule *schedule);
  * borrowed until the run is done.  RONDO_ERR_BUSY while a run is under way. */
 int ri_engine_start(struct ri_engine *engine, const struct ri_program *program);
 
-/* Moves messages, and does one piece of work at most.  *works says whether it may, and then whether it has;
- * NULL: it may.  1: all steps are done, nothing is read in place
+/* Moves messages, and does one piece of work at most.  *computes says whether that may be a call of the
+ * kernel, and then whether it was; NULL: it may.  1: all steps are done, nothing is read in place
  * any more, and nobody reads what was given out; 0: not yet, *idle says that nothing could be done;
  * negative: the run has failed, nothing of it is posted or read in place any more.  Then tell the others,
  * and stop: only that takes back our memory. */
-int ri_engine_progress(struct ri_engine *engine, int *works, int *idle);
+int ri_engine_progress(struct ri_engine *engine, int *computes, int *idle);
 
 /* Gives up the run, also one that has failed: cancels what is posted, lets go of what is read in place,
  * and takes back what was given out.  1: the run is over, and the engine can start again.  0: another rank

@@ -48,7 +48,7 @@ void ri_engine_charge(struct ri_engine *engine, int computing);
 /* ---- work.c ---- */
 
 /* Runs one piece, if one is ready. */
-int ri_engine_work(struct ri_engine *engine, int *acted);
+int ri_engine_work(struct ri_engine *engine, int *computes, int *acted);
 
 /* ---- transfers.c ---- */
 

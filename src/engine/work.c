@@ -27,9 +27,10 @@ static uint32_t prefer_merge(const struct ri_engine *engine, uint32_t at)
     return compute;
 }
 
-/* The first step in program order whose next piece is ready.  A COMPUTE that waits may be passed, also in
- * its middle; a MERGE that waits may not, so that accumulated chains are not delayed by a kernel. */
-static int64_t choose_work(struct ri_engine *engine)
+/* The first step in program order whose next piece is ready.  A COMPUTE that waits, or may not run, may be
+ * passed, also in its middle; a MERGE that waits may not, so that accumulated chains are not delayed by a
+ * kernel. */
+static int64_t choose_work(struct ri_engine *engine, int may_compute)
 {
     while (engine->first_work < engine->work_count &&
            engine->state[engine->works[engine->first_work]] == RI_STEP_DONE)
@@ -39,6 +40,8 @@ static int64_t choose_work(struct ri_engine *engine)
         int op = engine->schedule->steps[step].op;
 
         if (engine->state[step] == RI_STEP_DONE)
+            continue;
+        if (op == RI_COMPUTE && !may_compute)
             continue;
         if (is_next_ready(engine, step))
             return op == RI_COMPUTE ? prefer_merge(engine, i) : step;
@@ -67,14 +70,16 @@ static int run_piece(struct ri_engine *engine, uint32_t step)
     return err;
 }
 
-int ri_engine_work(struct ri_engine *engine, int *acted)
+int ri_engine_work(struct ri_engine *engine, int *computes, int *acted)
 {
-    int64_t chosen = choose_work(engine);
+    int64_t chosen = choose_work(engine, *computes);
     uint32_t step = (uint32_t)chosen;
     int err = 0;
 
+    *computes = 0;
     if (chosen < 0)
         return 0;
+    *computes = engine->schedule->steps[step].op == RI_COMPUTE;
     engine->state[step] = RI_STEP_UNDER_WAY;
     if (engine->ended[step] < engine->program->pieces[step])
         err = run_piece(engine, step);

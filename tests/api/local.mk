@@ -63,6 +63,11 @@ tests_api_test_plan_SOURCES = tests/api/test_plan.c $(api_shard)
 tests_api_test_plan_CFLAGS = $(test_cflags)
 tests_api_test_plan_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_work_order
+tests_api_test_work_order_SOURCES = tests/api/test_work_order.c $(api_shard)
+tests_api_test_work_order_CFLAGS = $(test_cflags)
+tests_api_test_work_order_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_inflight
 tests_api_test_inflight_SOURCES = tests/api/test_inflight.c tests/api/allocations.c tests/api/allocations.h \
 	$(api_shard)

@@ -255,7 +255,7 @@ static void watch_one_leave(struct group *group, int index)
     if (index == leaver || ri_comm_enter(it->comm))
         return;
     while (!err && !ri_comm_has_left(it->comm, leaver) && ri_now_ns() < end_ns) {
-        err = ri_comm_progress(it->comm, idle.rounds);
+        err = ri_comm_progress(it->comm);
         if (!err)
             err = ri_comm_idle(it->comm, &idle);
     }
@@ -289,7 +289,7 @@ static void watch_all_leave(struct group *group, int index)
     struct ri_idle idle = { 0 };
 
     while (index == 0 && !err && left < group->count - 1 && ri_now_ns() < end_ns) {
-        err = ri_comm_progress(it->comm, idle.rounds);
+        err = ri_comm_progress(it->comm);
         if (!err)
             err = ri_comm_idle(it->comm, &idle);
         left = 0;
