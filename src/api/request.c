@@ -236,7 +236,7 @@ static void tell_waiting(const struct rondo_request *request, int64_t begin_ns, 
     char where[160];
     int peer;
 
-    if (!*quiet_ns || comm->idle_rounds == 0 || now_ns - since_ns < *quiet_ns)
+    if (!*quiet_ns || comm->idle_since_ns == 0 || now_ns - since_ns < *quiet_ns)
         return;
     *quiet_ns = *quiet_ns == first_ns ? 10 * first_ns : 0;
     ri_engine_where(request->engine, where, sizeof(where), &peer);

@@ -59,15 +59,15 @@ static void *serve(void *context)
 
         if (!ri_family_has_waiters(family))
             what = ri_family_advance(family, 0);
-        if (what == RI_ADVANCE_IDLE) {
-            ri_comm_sleep(family, sleeps++);
+        if (what == RI_ADVANCE_IDLE && ri_comm_sleep(family, sleeps)) {
+            sleeps++;
             continue;
         }
         sleeps = 0;
-        if (what == RI_ADVANCE_MOVED)
-            ri_family_hand_over(family);
-        else
+        if (what == RI_ADVANCE_NONE)
             rest(mover);
+        else
+            ri_family_hand_over(family);
     }
     ri_family_unlock(family);
     return NULL;
