@@ -24,7 +24,7 @@ enum {
     RI_SHM_SLICE_BYTES = 512 << 10, /* copied in one call of progress, about */
     RI_SHM_SMALL_BYTES = 16 << 10,  /* up to here a copy in the sender's memory is faster than CMA */
     RI_SHM_STREAM_BYTES = 1 << 20,  /* that the sender of a larger message copies ahead, without CMA */
-    RI_SHM_CACHE_BYTES = 32 << 20,  /* about what the cache of several cores holds */
+    RI_SHM_CACHE_BYTES = 16 << 20,  /* half of what the cache of several cores holds, about */
     RI_SHM_RUN_BYTES = 256,         /* rows from here on are worth CMA */
     RI_SHM_FDS = 3,            /* that a rank passes to another */
     RI_SHM_LINE = 64

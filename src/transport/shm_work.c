@@ -159,7 +159,7 @@ static size_t send_slice(struct ri_shm *self, struct ri_shm_op *op)
     size_t bytes = rest < RI_SHM_SLICE_BYTES ? rest : RI_SHM_SLICE_BYTES;
     char *to = self->peers[self->me].base + op->slot->base + op->staged_bytes;
 
-    if (2 * (size_t)self->locals * op->slot->bytes > RI_SHM_CACHE_BYTES) /* all ranks', and their copies */
+    if (2 * (size_t)self->locals * op->slot->bytes > RI_SHM_CACHE_BYTES) /* all ranks', and copies; K or V */
         ri_xfer_pack_past_caches(op->xfer, op->staged_bytes, to, bytes);
     else
         ri_xfer_pack(op->xfer, op->staged_bytes, to, bytes);

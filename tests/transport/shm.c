@@ -133,7 +133,7 @@ static void other_memory_is_given_out_as_a_copy(void **state)
 /* Such copies go past the caches, in lines: neither end of the block need be one. */
 static void a_copy_that_no_cache_holds_is_whole(void **state)
 {
-    const size_t bytes = RI_SHM_CACHE_BYTES / 4 + 12345;
+    const size_t bytes = RI_SHM_CACHE_BYTES / 2 + 12345;
     char *content = bench_memory(bytes + 7);
     struct bench bench;
 
