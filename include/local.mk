@@ -5,6 +5,7 @@ rondoinclude_HEADERS = \
 	include/rondo/comm.h \
 	include/rondo/kernel.h \
 	include/rondo/layout.h \
+	include/rondo/mask.h \
 	include/rondo/request.h \
 	include/rondo/rondo.h \
 	include/rondo/status.h \

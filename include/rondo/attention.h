@@ -5,6 +5,7 @@
 #include <rondo/comm.h>
 #include <rondo/kernel.h>
 #include <rondo/layout.h>
+#include <rondo/mask.h>
 #include <rondo/request.h>
 #include <rondo/status.h>
 #include <rondo/types.h>
@@ -18,7 +19,8 @@ extern "C" {
 /* One attention, as the model sees it.  Equal on every rank: plan creation compares. */
 typedef struct rondo_attention_desc {
     size_t struct_bytes;
-    rondo_dtype_t dtype; /* RONDO_F32 */
+    rondo_dtype_t dtype; /* of q, k, v, o, dO, dq, dk and dv as the caller has them: RONDO_F32, RONDO_BF16 or
+                          * RONDO_F16; sums are fp32 until they are rounded, once, to be given back */
     rondo_mask_t mask;
     int64_t batch;       /* rows; > 0 */
     int q_heads;         /* a multiple of kv_heads */
@@ -26,10 +28,18 @@ typedef struct rondo_attention_desc {
     int qk_dim;          /* head size of q and k */
     int v_dim;           /* head size of v and o; 0: qk_dim */
     float scale;         /* 0: 1 / sqrt(qk_dim) */
+    const rondo_mask_params_t *mask_params; /* of a mask that has some, else NULL; copied */
+    rondo_layout_t kv_layout; /* of k and v where it is not that of q (cross-attention); NULL: the same.  As many
+                          * ranks, and as many documents; copied */
+    float softcap;       /* scores are softcap * tanh(scale * q.k / softcap); 0: as they are */
+    float dropout;       /* share of the weights that are dropped, 0 <= dropout < 1; each start gives a seed */
+    int has_sinks;       /* each start gives a sink for each query head: a score that takes its share of the
+                          * weights and has no value */
 } rondo_attention_desc_t;
 
 #define RONDO_ATTENTION_DESC_INIT                                                                  \
-    { sizeof(rondo_attention_desc_t), RONDO_F32, RONDO_MASK_CAUSAL, 1, 0, 0, 0, 0, 0.0f }
+    { sizeof(rondo_attention_desc_t), RONDO_F32, RONDO_MASK_CAUSAL, 1, 0, 0, 0, 0, 0.0f,           \
+      NULL, NULL, 0.0f, 0.0f, 0 }
 
 /* How to do it.  NULL or "auto" lets the plan choose.  Strings are borrowed for the call only. */
 typedef struct rondo_plan_options {
@@ -47,10 +57,14 @@ typedef struct rondo_plan_options {
     int landing_slots;            /* buffers for blocks that arrive; 0: the plan chooses; up to 1024 */
     int64_t chunk_bytes;          /* blocks are sent in chunks of about so many bytes of all their tensors, and
                                    * work starts on those that have come; 0: RONDO_CHUNK, or the plan chooses */
+    const char *wire;             /* types in which tensors travel.  NULL: as they are computed with, inputs of
+                                   * desc.dtype and sums fp32.  "bf16" or "f16": all of them, or a list such as
+                                   * "k:bf16,v:bf16,dk:f16"; lse and delta always travel in fp32 */
+    int threads;                  /* that a bundled kernel computes with; 0: RONDO_THREADS */
 } rondo_plan_options_t;
 
 #define RONDO_PLAN_OPTIONS_INIT                                                                    \
-    { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 0 }
+    { sizeof(rondo_plan_options_t), NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 0, NULL, 0 }
 
 /* The caller's tensors of one rank, packed; n = rondo_layout_tokens(layout, rank).  They stay the
  * caller's, and must stay where they are and unwritten (outputs: untouched) until the request is done,
@@ -66,9 +80,12 @@ typedef struct rondo_attention_fwd {
     float *lse;    /* [batch][q_heads][n], written: natural log of the sum of exp of the row's scores */
     int64_t tokens; /* for which o and lse were made, as rondo_saved_create says; a plan that is bound to
                      * another length refuses.  0: not compared */
+    const float *sinks; /* [q_heads], equal on all ranks; with desc.has_sinks alone */
+    uint64_t seed;      /* of dropout: equal on all ranks, and in the backward of this forward */
 } rondo_attention_fwd_t;
 
-#define RONDO_ATTENTION_FWD_INIT { sizeof(rondo_attention_fwd_t), NULL, NULL, NULL, NULL, NULL, 0 }
+#define RONDO_ATTENTION_FWD_INIT                                                                   \
+    { sizeof(rondo_attention_fwd_t), NULL, NULL, NULL, NULL, NULL, 0, NULL, 0 }
 
 typedef struct rondo_attention_bwd {
     size_t struct_bytes;
@@ -81,10 +98,15 @@ typedef struct rondo_attention_bwd {
     void *dv;
     int64_t tokens;        /* that were bound in the forward, as rondo_saved_restore says; a plan that is
                             * bound to another length refuses.  0: not compared */
+    const float *sinks;    /* the forward's */
+    float *d_sinks;        /* [q_heads], written: what this rank's queries add to the gradient of the sinks, so
+                            * that the sum over ranks is the gradient */
+    uint64_t seed;         /* the forward's */
 } rondo_attention_bwd_t;
 
 #define RONDO_ATTENTION_BWD_INIT                                                                   \
-    { sizeof(rondo_attention_bwd_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+    { sizeof(rondo_attention_bwd_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,       \
+      NULL, NULL, 0 }
 
 /* What a plan has done since it was made.  Bytes are counted by the transport, at completion. */
 typedef struct rondo_plan_stats {

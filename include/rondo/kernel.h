@@ -44,13 +44,30 @@ typedef struct rondo_tensor {
 /* What all calls of one plan have in common. */
 typedef struct rondo_kernel_shape {
     size_t struct_bytes;
-    rondo_dtype_t dtype;          /* of q, k, v, dO; accumulators are fp32 */
+    rondo_dtype_t dtype;          /* of q, k, v, dO, and of the o that a backward is given; all else is fp32 */
     int64_t batch;
     int q_heads, kv_heads;        /* query head h reads key head h / (q_heads / kv_heads) */
     int qk_dim, v_dim;            /* head size of q and k; of v and o */
     float scale;                  /* scores are scale * q.k */
     int64_t max_q_tokens, max_k_tokens; /* largest block that will come */
+    float softcap;                /* 0: none; else scores are softcap * tanh(scale * q.k / softcap) */
+    float dropout;                /* share of the weights that are dropped; 0 <= dropout < 1 */
+    int64_t first_batch;          /* which of all batch rows is row 0 of the tensors, and */
+    int first_head;               /* which of all query heads is head 0: for dropout */
+    int threads;                  /* tasks that run takes at a time; 1 or more */
+    /* Calls task(argument, index, thread) once for each 0 <= index < count, from up to `threads` threads at
+     * a time, and returns when all are done; 0 <= thread < threads, never twice at once.  NULL: threads is 1. */
+    void (*run)(void *runner, void (*task)(void *argument, int index, int thread), void *argument, int count);
+    void *runner;
 } rondo_kernel_shape_t;
+
+/* Dropout.  A weight is exp(score - lse) as ever, and lse knows nothing of dropout; then it is kept, times
+ * 1 / (1 - dropout), or counts as zero in o and in all gradients, where delta stays rowsum(o * dO).  Whether
+ * depends on the seed and on global indices alone, so that every layout, schedule and number of ranks drops
+ * the same.  rondo_dropout_keeps says 1 or 0; its manual page says how, for kernels that do it themselves.
+ * Positions are below 2^32.  Any thread. */
+int rondo_dropout_keeps(uint64_t seed, int64_t batch, int q_head, int64_t q_position, int64_t k_position,
+                        float dropout);
 
 /* Forward.  q [b][q_tokens][q_heads][qk_dim], k [b][k_tokens][kv_heads][qk_dim], v [..][v_dim].
  * o fp32 [b][q_tokens][q_heads][v_dim]; lse fp32, element (b, t, h) by its strides, natural log.
@@ -67,6 +84,7 @@ typedef struct rondo_kernel_forward {
     rondo_tensor_t o, lse;
     void *workspace; /* workspace_bytes, 64-byte aligned, contents undefined */
     void *stream;    /* the caller's, untouched */
+    uint64_t seed;   /* of dropout */
 } rondo_kernel_forward_t;
 
 /* Backward.  lse is the whole row's; delta fp32 = rowsum(o * dO), strides as lse.  dq, dk, dv are fp32
@@ -83,11 +101,17 @@ typedef struct rondo_kernel_backward {
     rondo_tensor_t dq, dk, dv;
     void *workspace;
     void *stream;
+    uint64_t seed;
 } rondo_kernel_backward_t;
 
 enum {
     RONDO_KERNEL_MERGES = 1u << 0, /* forward folds into running o, lse and takes any tile list */
-    RONDO_KERNEL_NEEDS_O = 1u << 1 /* backward computes delta itself, from o */
+    RONDO_KERNEL_NEEDS_O = 1u << 1, /* backward computes delta itself, from o */
+    /* What it can do beside fp32 and plain scores.  A plan that needs what its kernel lacks is refused. */
+    RONDO_KERNEL_BF16 = 1u << 2,    /* q, k, v and dO of RONDO_BF16, */
+    RONDO_KERNEL_F16 = 1u << 3,     /* of RONDO_F16 */
+    RONDO_KERNEL_SOFTCAP = 1u << 4,
+    RONDO_KERNEL_DROPOUT = 1u << 5
 };
 
 /* A kernel: bundled, or the caller's own.  It is called only in a thread that is inside rondo_test,

@@ -2,6 +2,7 @@
 #ifndef RONDO_LAYOUT_H
 #define RONDO_LAYOUT_H
 
+#include <rondo/mask.h>
 #include <rondo/status.h>
 #include <rondo/types.h>
 
@@ -16,17 +17,40 @@ extern "C" {
 typedef enum {
     RONDO_LAYOUT_CONTIGUOUS = 0, /* rank r holds piece r of `ranks` */
     RONDO_LAYOUT_ZIGZAG = 1,     /* rank r holds pieces r and 2*ranks-1-r of 2*ranks */
-    RONDO_LAYOUT_STRIPED = 2     /* rank r holds the positions i with i mod ranks == r */
+    RONDO_LAYOUT_STRIPED = 2,    /* rank r holds the positions i with i mod ranks == r */
+    RONDO_LAYOUT_BALANCED = 3    /* chunks of chunk_tokens go to ranks by the work that a mask gives them: the
+                                  * largest first, to the rank with least work of those with room left */
 } rondo_layout_kind_t;
+
+/* What is dealt out where documents are packed. */
+typedef enum {
+    RONDO_DEAL_SEQUENCE = 0, /* the sequence as a whole: documents may lie across shards */
+    RONDO_DEAL_DOCUMENTS = 1 /* each document by itself, as if it were the sequence; a shard has its share of
+                              * each, in their order */
+} rondo_deal_t;
 
 typedef struct rondo_layout_desc {
     size_t struct_bytes;
     rondo_layout_kind_t kind;
     int64_t tokens; /* of the whole sequence, > 0 */
     int ranks;      /* > 0 */
+    /* Packed documents: document d is the positions cu_seqlens[d] to cu_seqlens[d + 1] - 1, of which only
+     * the first lengths[d] are tokens and the others padding: nobody sees them, and they see nobody.
+     * Documents may be empty.  Copied. */
+    const int64_t *cu_seqlens; /* [documents + 1] ascending from 0 to tokens; NULL: one document */
+    int documents;             /* 0 with NULL */
+    const int64_t *lengths;    /* [documents]; NULL: no padding */
+    rondo_deal_t deal;
+    int max_documents;         /* the most that a plan made with this layout may be bound to; 0: documents */
+    /* RONDO_LAYOUT_BALANCED alone: the mask to balance, and how fine. */
+    rondo_mask_t mask;
+    const rondo_mask_params_t *mask_params; /* copied */
+    int64_t chunk_tokens;                   /* 0: chosen, about 16 chunks for each rank */
 } rondo_layout_desc_t;
 
-#define RONDO_LAYOUT_DESC_INIT { sizeof(rondo_layout_desc_t), RONDO_LAYOUT_CONTIGUOUS, 0, 0 }
+#define RONDO_LAYOUT_DESC_INIT                                                                     \
+    { sizeof(rondo_layout_desc_t), RONDO_LAYOUT_CONTIGUOUS, 0, 0, NULL, 0, NULL,                   \
+      RONDO_DEAL_SEQUENCE, 0, RONDO_MASK_FULL, NULL, 0 }
 
 /* Layouts are local objects, immutable, usable from any thread; they know no communicators. */
 rondo_status_t rondo_layout_create(const rondo_layout_desc_t *desc, rondo_layout_t *layout);

@@ -7,6 +7,7 @@
 #include <rondo/comm.h>
 #include <rondo/kernel.h>
 #include <rondo/layout.h>
+#include <rondo/mask.h>
 #include <rondo/request.h>
 #include <rondo/status.h>
 #include <rondo/types.h>

@@ -5,18 +5,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Element types.  Values are fixed for ever.  Attention takes RONDO_F32 today. */
+/* Element types.  Values are fixed for ever. */
 typedef enum {
     RONDO_F32 = 0,
     RONDO_F64 = 1,  /* all-reduce only */
-    RONDO_BF16 = 2, /* reserved */
-    RONDO_F16 = 3   /* reserved */
+    RONDO_BF16 = 2, /* the upper half of an fp32 number */
+    RONDO_F16 = 3   /* IEEE 754 binary16 */
 } rondo_dtype_t;
 
-/* Which keys a query sees, in global positions. */
+/* Which keys a query sees, in global positions: rondo/mask.h says more of those with parameters.  Values are
+ * fixed for ever. */
 typedef enum {
-    RONDO_MASK_FULL = 0,  /* every key */
-    RONDO_MASK_CAUSAL = 1 /* keys at or before its own position */
+    RONDO_MASK_FULL = 0,   /* every key */
+    RONDO_MASK_CAUSAL = 1, /* keys at or before its own position */
+    RONDO_MASK_STRICT = 2, /* keys before its own position: the first query sees none */
+    RONDO_MASK_WINDOW = 3, /* keys from `left` before its own position to `right` behind it */
+    RONDO_MASK_PREFIX = 4, /* causal, and the first `prefix` keys are seen by all */
+    RONDO_MASK_BLOCKS = 5, /* a bitmap of square blocks */
+    RONDO_MASK_RANGES = 6  /* a list of (queries, keys, how) */
 } rondo_mask_t;
 
 /* The tensors of attention, for counting; rondo_tensor_name names them.  Values are fixed for ever, and more

@@ -41,6 +41,25 @@ static int check_sizes(const rondo_attention_desc_t *desc, const struct rondo_la
     return 0;
 }
 
+/* What the interface has and plans do not yet do. */
+static int check_built(const rondo_attention_desc_t *desc, const rondo_plan_options_t *options)
+{
+    const struct {
+        const char *name;
+        int given;
+    } fields[] = {
+        { "mask_params", desc->mask_params != NULL }, { "kv_layout", desc->kv_layout != NULL },
+        { "softcap", desc->softcap != 0 },            { "dropout", desc->dropout != 0 },
+        { "has_sinks", desc->has_sinks != 0 },        { "options.wire", options && options->wire },
+        { "options.threads", options && options->threads != 0 },
+    };
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].given)
+            return ri_error(RONDO_ERR_UNSUPPORTED, "%s is given, and not built yet", fields[i].name);
+    return 0;
+}
+
 static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc)
 {
     if (!layout)
@@ -142,6 +161,8 @@ int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attentio
         options = &none;
     if (!err)
         err = check_options(options, wish);
+    if (!err)
+        err = check_built(desc, options);
     if (err)
         return err;
     wish->desc = *desc;

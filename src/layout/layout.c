@@ -52,6 +52,8 @@ static int check_desc(const rondo_layout_desc_t *desc)
     if (!kind_is_known(desc->kind))
         return ri_error(RONDO_ERR_ARGUMENT, "desc.kind is %d: it must be RONDO_LAYOUT_CONTIGUOUS, "
                         "RONDO_LAYOUT_ZIGZAG or RONDO_LAYOUT_STRIPED", (int)desc->kind);
+    if (desc->cu_seqlens || desc->documents || desc->lengths || desc->max_documents || desc->deal)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "desc.cu_seqlens: packed documents are not built yet");
     if (desc->tokens < 1)
         return ri_error(RONDO_ERR_ARGUMENT, "desc.tokens is %" PRId64 ": it must be positive",
                         desc->tokens);

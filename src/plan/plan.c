@@ -71,7 +71,7 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
         .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
         .v_dim = desc->v_dim, .scale = desc->scale, .max_q_tokens = plan->max_tokens,
-        .max_k_tokens = plan->max_tokens,
+        .max_k_tokens = plan->max_tokens, .threads = 1,
     };
     err = init_passes(plan);
     if (!err && plan->pool)

@@ -316,7 +316,7 @@ static int forward_body(int rank, int ranks, void *arg)
     rondo_layout_desc_t shape = RONDO_LAYOUT_DESC_INIT;
     rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
     rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
-    rondo_attention_fwd_t fwd = { sizeof(fwd), q, k, v, o, lse, 0 };
+    rondo_attention_fwd_t fwd = { .struct_bytes = sizeof(fwd), .q = q, .k = k, .v = v, .o = o, .lse = lse };
     rondo_config_t config = RONDO_CONFIG_INIT;
     rondo_comm_t comm = NULL;
     rondo_layout_t layout = NULL;

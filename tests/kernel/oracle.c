@@ -178,8 +178,16 @@ struct problem *problem_create(struct dims n, float scale, const rondo_tile_t *t
     p->n = n;
     p->tiles = tiles;
     p->tile_count = tile_count;
-    p->shape = (rondo_kernel_shape_t){sizeof p->shape, RONDO_F32, n.batch, n.q_heads,  n.kv_heads,
-                                      n.qk_dim,        n.v_dim,   scale,   n.q_tokens, n.k_tokens};
+    p->shape = (rondo_kernel_shape_t){.struct_bytes = sizeof p->shape,
+                                      .batch = n.batch,
+                                      .q_heads = n.q_heads,
+                                      .kv_heads = n.kv_heads,
+                                      .qk_dim = n.qk_dim,
+                                      .v_dim = n.v_dim,
+                                      .scale = scale,
+                                      .max_q_tokens = n.q_tokens,
+                                      .max_k_tokens = n.k_tokens,
+                                      .threads = 1};
     make_boxes(p, strides);
     fill_boxes(p, seed);
     p->want_o = make_want(&p->o);

@@ -10,6 +10,11 @@ tests_unit_test_cause_SOURCES = tests/unit/test_cause.c
 tests_unit_test_cause_CFLAGS = $(test_cflags)
 tests_unit_test_cause_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_dropout
+tests_unit_test_dropout_SOURCES = tests/unit/test_dropout.c tests/helper.h
+tests_unit_test_dropout_CFLAGS = $(test_cflags)
+tests_unit_test_dropout_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_environment
 tests_unit_test_environment_SOURCES = tests/unit/test_environment.c tests/helper.h
 tests_unit_test_environment_CFLAGS = $(test_cflags)

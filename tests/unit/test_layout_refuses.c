@@ -9,13 +9,17 @@
 
 #include <rondo/layout.h>
 
-static const rondo_layout_desc_t good = {sizeof(good), RONDO_LAYOUT_ZIGZAG, 10, 3};
+static const rondo_layout_desc_t good = {
+    .struct_bytes = sizeof(good), .kind = RONDO_LAYOUT_ZIGZAG, .tokens = 10, .ranks = 3};
 
 static rondo_layout_t make(rondo_layout_kind_t kind, int64_t tokens, int ranks)
 {
-    rondo_layout_desc_t desc = {sizeof(desc), kind, tokens, ranks};
+    rondo_layout_desc_t desc = RONDO_LAYOUT_DESC_INIT;
     rondo_layout_t layout = NULL;
 
+    desc.kind = kind;
+    desc.tokens = tokens;
+    desc.ranks = ranks;
     assert_int_equal(rondo_layout_create(&desc, &layout), RONDO_OK);
     return layout;
 }
