@@ -14,7 +14,8 @@ static int list_for(struct ri_plan *plan, int64_t tokens)
     int err = 0;
 
     plan->layout.tokens = tokens;
-    plan->largest = ri_layout_largest(&plan->layout);
+    for (int side = 0; side < RI_SIDES; side++)
+        plan->largest[side] = ri_layout_largest(&plan->layout);
     for (int i = 0; !err && i < RI_PASSES; i++)
         if (plan->pass[i].schedule)
             err = ri_pieces_list(&plan->pass[i]);

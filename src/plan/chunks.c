@@ -44,8 +44,10 @@ void ri_chunks_choose(struct ri_pass *pass)
     const struct ri_schedule *s = pass->schedule;
 
     for (int bundle = 0; bundle < RI_BUNDLES; bundle++) {
-        pass->chunks[bundle] = chunks_of_block(plan, plan->largest, token_bytes(pass, bundle));
-        pass->most_chunks[bundle] = chunks_of_block(plan, plan->max_tokens, token_bytes(pass, bundle));
+        enum ri_side side = ri_bundle_side((enum ri_bundle)bundle);
+
+        pass->chunks[bundle] = chunks_of_block(plan, plan->largest[side], token_bytes(pass, bundle));
+        pass->most_chunks[bundle] = chunks_of_block(plan, plan->max_tokens[side], token_bytes(pass, bundle));
     }
     pass->chunked = 0;
     for (uint32_t i = 0; i < s->step_count; i++)
@@ -63,7 +65,9 @@ int ri_chunks_allow(const struct ri_pass *pass, const struct ri_step *step)
 
 uint32_t ri_chunks_count(const struct ri_pass *pass, int bundle, const struct ri_region *region)
 {
-    return (uint32_t)ri_max64(1, region->count * pass->chunks[bundle] / ri_max64(1, pass->plan->largest));
+    int64_t largest = pass->plan->largest[ri_bundle_side((enum ri_bundle)bundle)];
+
+    return (uint32_t)ri_max64(1, region->count * pass->chunks[bundle] / ri_max64(1, largest));
 }
 
 /* A region of r of L tokens has the share r/L of n chunks, rounded down, so that a chunk has less than
@@ -73,7 +77,7 @@ int64_t ri_chunks_longest(const struct ri_pass *pass, int bundle, int64_t tokens
 {
     const struct ri_plan *plan = pass->plan;
     int64_t wish = plan->choice.chunk_bytes, bytes = ri_max64(1, token_bytes(pass, bundle));
-    int64_t share = plan->max_tokens / pass->most_chunks[bundle] + 1;
+    int64_t share = plan->max_tokens[ri_bundle_side((enum ri_bundle)bundle)] / pass->most_chunks[bundle] + 1;
 
     return ri_min64(tokens, 4 * ri_max64(share, (wish ? wish : CHUNK_MIN_BYTES) / bytes + 1) + 1);
 }

@@ -20,14 +20,15 @@ struct ri_region ri_operand_region(const struct ri_plan *plan, const struct ri_s
                                    const struct ri_operand *o)
 {
     const struct ri_slot *slot = &s->slots[o->slot];
-    int64_t tokens = ri_block_tokens(plan, s, o->block);
-    int64_t part = ri_part_tokens(plan->largest, s->token_parts);
+    enum ri_side side = ri_bundle_side(slot->bundle);
+    int64_t tokens = ri_block_tokens(plan, s, side, o->block);
+    int64_t part = ri_part_tokens(plan->largest[side], s->token_parts);
     int64_t first = ri_min64(tokens, o->first_part * part);
     int64_t end = ri_min64(tokens, (o->first_part + o->parts) * part);
     struct ri_region region = { first, end - first, first, tokens };
 
     if (s->token_parts > 1 && ri_slot_is_ours(slot))
-        region.row = ri_slot_tokens(s, (uint32_t)o->slot, plan->largest);
+        region.row = ri_slot_tokens(s, (uint32_t)o->slot, plan->largest[side]);
     if (slot->parts < s->token_parts)
         region.at = o->first_part % slot->parts * part;
     return region;

@@ -6,8 +6,10 @@
 #include "base/status.h"
 #include "plan/chunks.h"
 
-int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block)
+int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, enum ri_side side,
+                        int32_t block)
 {
+    (void)side; /* both have one layout */
     return ri_layout_tokens(&plan->layout, schedule->owner[block]);
 }
 

@@ -228,14 +228,13 @@ static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *ste
 {
     const struct ri_plan *plan = pass->plan;
     struct ri_chunk_cut chunks = ri_chunks_of_compute(pass, step);
-    int64_t part = ri_part_tokens(plan->max_tokens, pass->schedule->token_parts);
     int64_t most = ri_layout_most_runs(&plan->layout), runs[2] = { most, most };
     int64_t rows, tiles, tokens[2];
 
-    for (int i = 0; i < 2; i++) {
-        tokens[i] = step->from[i].parts * part;
-        if (tokens[i] > plan->max_tokens)
-            tokens[i] = plan->max_tokens;
+    for (int i = 0; i < RI_SIDES; i++) {
+        tokens[i] = step->from[i].parts * ri_part_tokens(plan->max_tokens[i], pass->schedule->token_parts);
+        if (tokens[i] > plan->max_tokens[i])
+            tokens[i] = plan->max_tokens[i];
     }
     if (chunks.bundle >= 0)
         runs[chunks.side] += pass->most_chunks[chunks.bundle] - 1;

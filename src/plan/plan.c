@@ -66,12 +66,13 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
     plan->pool = params->pool;
     plan->max_in_flight = params->max_in_flight;
     plan->longest_layout = params->layout->tokens;
-    plan->largest = plan->max_tokens = ri_layout_largest(params->layout);
+    for (int side = 0; side < RI_SIDES; side++)
+        plan->largest[side] = plan->max_tokens[side] = ri_layout_largest(params->layout);
     plan->shape = (rondo_kernel_shape_t){
         .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
-        .v_dim = desc->v_dim, .scale = desc->scale, .max_q_tokens = plan->max_tokens,
-        .max_k_tokens = plan->max_tokens, .threads = 1,
+        .v_dim = desc->v_dim, .scale = desc->scale, .max_q_tokens = plan->max_tokens[RI_QUERIES],
+        .max_k_tokens = plan->max_tokens[RI_KEYS], .threads = 1,
     };
     err = init_passes(plan);
     if (!err && plan->pool)

@@ -30,6 +30,10 @@ uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message);
 
 extern const char *const ri_pass_names[RI_PASSES];
 
+/* Queries and what is made of them; keys, values and their gradients.  Each side has tokens of its own. */
+enum ri_side { RI_QUERIES, RI_KEYS, RI_SIDES };
+enum ri_side ri_bundle_side(enum ri_bundle bundle);
+
 enum ri_tensor {
     RI_T_Q, RI_T_K, RI_T_V, RI_T_O, RI_T_LSE, RI_T_D_O, RI_T_DELTA, RI_T_DQ, RI_T_DK, RI_T_DV, RI_TENSORS
 };
@@ -138,8 +142,8 @@ struct ri_plan {
     struct ri_choice choice;
     rondo_kernel_t kernel;
     rondo_kernel_shape_t shape;
-    int64_t max_tokens;              /* of the largest shard that may be bound */
-    int64_t largest;                 /* tokens of the largest shard of layout */
+    int64_t max_tokens[RI_SIDES];    /* of the largest shard that may be bound */
+    int64_t largest[RI_SIDES];       /* tokens of the largest shard of layout */
     int64_t longest_layout;          /* tokens of the layout the plan was made for, the most to be bound */
     struct ri_pass pass[RI_PASSES];
     int reserved;                    /* messages of the transport, for max_in_flight starts */
@@ -232,7 +236,8 @@ void ri_pass_release(struct ri_pass *pass);
 struct ri_need ri_plan_need(const struct ri_plan *plan);
 int ri_plan_messages(const struct ri_plan *plan);
 
-int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, int32_t block);
+int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, enum ri_side side,
+                        int32_t block);
 const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle bundle);
 
 /* pieces.c.  init allocates for every length that may be bound, and lists; list allocates nothing. */

@@ -21,10 +21,11 @@ size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory
     if (pass->kind == RI_BACKWARD && !(pass->plan->kernel.flags & RONDO_KERNEL_NEEDS_O)) {
         if (run)
             run->delta = (float *)(void *)memory;
-        used += tensor_room(pass, RI_T_DELTA, pass->plan->max_tokens);
+        used += tensor_room(pass, RI_T_DELTA, pass->plan->max_tokens[RI_QUERIES]);
     }
     for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
         const struct ri_slot *slot = &pass->schedule->slots[i];
+        int64_t most = pass->plan->max_tokens[ri_bundle_side(slot->bundle)];
         const enum ri_tensor *t;
 
         if (!ri_slot_is_ours(slot) || pass->in_place[i])
@@ -32,7 +33,7 @@ size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory
         for (t = ri_pass_tensors(pass, slot->bundle); *t != RI_TENSORS; t++) {
             if (run)
                 run->home[i][*t] = memory + used;
-            used += tensor_room(pass, *t, ri_slot_tokens(pass->schedule, i, pass->plan->max_tokens));
+            used += tensor_room(pass, *t, ri_slot_tokens(pass->schedule, i, most));
         }
     }
     return used;

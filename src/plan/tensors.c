@@ -15,6 +15,11 @@ uint64_t ri_message_tag(uint32_t plan, uint32_t run, uint32_t message)
            (message & (RI_TAG_MESSAGES - 1));
 }
 
+enum ri_side ri_bundle_side(enum ri_bundle bundle)
+{
+    return bundle == RI_K || bundle == RI_DK ? RI_KEYS : RI_QUERIES;
+}
+
 struct ri_shape ri_tensor_shape(const rondo_attention_desc_t *desc, enum ri_tensor tensor)
 {
     int q = desc->q_heads, kv = desc->kv_heads, qk = desc->qk_dim, v = desc->v_dim;
