@@ -10,6 +10,11 @@ tests_unit_test_cause_SOURCES = tests/unit/test_cause.c
 tests_unit_test_cause_CFLAGS = $(test_cflags)
 tests_unit_test_cause_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_convert
+tests_unit_test_convert_SOURCES = tests/unit/test_convert.c tests/helper.h
+tests_unit_test_convert_CFLAGS = $(test_cflags)
+tests_unit_test_convert_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_dropout
 tests_unit_test_dropout_SOURCES = tests/unit/test_dropout.c tests/helper.h
 tests_unit_test_dropout_CFLAGS = $(test_cflags)
