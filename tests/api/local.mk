@@ -1,7 +1,7 @@
 # Names the files of tests/api.
 dist_check_SCRIPTS += tests/api/man_examples.sh
 dist_check_SCRIPTS += tests/api/headers.sh
-EXTRA_DIST += tests/api/installed.sh
+EXTRA_DIST += tests/api/examples.sh tests/api/installed.sh
 
 installcheck-local:
 	CC='$(CC)' SANITIZER_FLAGS='$(SANITIZER_FLAGS)' top_srcdir='$(top_srcdir)' \

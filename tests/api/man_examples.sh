@@ -6,30 +6,12 @@ set -u
 top=${top_srcdir:-.}
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
+. "$top/tests/api/examples.sh"
 
-# mdoc literal blocks of the EXAMPLES section that include a header of ours -> $work/PAGE.N.c
-manual_blocks()
-{
-    awk -v out="$work/$(basename "$1")" '
-        /^\.Sh / { inside = ($0 == ".Sh EXAMPLES") }
-        /^\.Bd -literal/ && inside { file = out "." (++n) ".c"; text = ""; next }
-        /^\.Ed/ && file { if (text ~ /#include <rondo\//) printf "%s", text > file; file = "" }
-        file { gsub(/\\e/, "\\"); gsub(/\\&/, ""); text = text $0 "\n" }' "$1"
-}
-
-# fenced C blocks -> $work/FILE.N.c
-readme_blocks()
-{
-    awk -v out="$work/$(basename "$1")" '
-        /^```c$/ { file = out "." (++n) ".c"; next }
-        /^```/ { file = "" }
-        file { print > file }' "$1"
-}
-
-for page in "$top"/man/man3/*.3; do
-    manual_blocks "$page"
+for page in "$top"/man/man3/*.3 "$top"/man/man7/*.7; do
+    manual_blocks "$page" "$work"
 done
-readme_blocks "$top/README.md"
+fenced_blocks "$top/README.md" "$work"
 
 count=0
 # Pages that describe calls must show them: an extraction that finds nothing is a failure.

@@ -2,15 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The program in README.md does on 1, 2 and 3 ranks what README.md says.
 . "$top_srcdir/tests/tap.sh"
+. "$top_srcdir/tests/api/examples.sh"
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# What the library was made with: a sanitizer must be in the program too.
-made_with() { sed -n "s/^$1 = //p" "$top_builddir/Makefile"; }
-
-awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' "$top_srcdir/README.md" > "$work/example.c"
-"$top_builddir/libtool" --silent --tag=CC --mode=link $(made_with CC) $(made_with SANITIZER_FLAGS) -std=c11 -I"$top_srcdir/include" \
-    "$work/example.c" -o "$work/example" "$top_builddir/librondo.la" > "$work/reasons" 2>&1
+fenced_blocks "$top_srcdir/README.md" "$work"
+link_example "$work/README.md.1.c" "$work/example" > "$work/reasons" 2>&1
 [ -x "$work/example" ] && : > "$work/reasons"
 tap_empty "links with librondo" "$work/reasons"
 
