@@ -11,6 +11,7 @@ dist_check_SCRIPTS += tests/api/man_options.sh
 dist_check_SCRIPTS += tests/api/rondo_plan.sh
 dist_check_SCRIPTS += tests/api/plan_examples.sh
 dist_check_SCRIPTS += tests/api/readme_runs.sh
+dist_check_SCRIPTS += tests/api/kernel_example.sh
 dist_check_SCRIPTS += tests/api/rondo_ring.sh
 dist_check_SCRIPTS += tests/api/rondo_latency.sh
 dist_check_SCRIPTS += tests/api/rondo_bw.sh
