@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention from its definition.  Row (b, i, h) has scores s_j = scale q_i.k_j, weights p_j = exp(s_j - lse),
- * o = sum_j p_j v_j; with g_j = p_j (dO.v_j - dO.o):  dq = scale sum_j g_j k_j,  dk_j += scale g_j q_i,
- * dv_j += p_j dO. */
+ * o = sum_j z_j p_j v_j; with g_j = p_j (z_j dO.v_j - dO.o) s'_j:  dq = scale sum_j g_j k_j,
+ * dk_j += scale g_j q_i,  dv_j += z_j p_j dO.  z_j is 1, or what dropout makes of it; s'_j is 1, or the derivative
+ * of the soft-cap. */
 #include "api/exact.h"
 
 #include <assert.h>
@@ -17,6 +18,7 @@ struct row {
     int64_t batch, query, seen; /* positions; keys 0 .. seen - 1 are seen */
     int head, kv_head;
     double *p;                  /* [seen] */
+    double *slope, *keep;       /* [seen] s' and z */
     double *o, *o_size;         /* [v_dim] */
     double lse;
     double gain; /* 1 + the largest magnitude of a score: roundings of scores multiply weights by it */
@@ -176,6 +178,27 @@ static double dot(const float *a, const float *b, int dim, double *size)
 
 /* ---- one row ---- */
 
+/* Makes a product a score, of which nothing is larger than the soft-cap. */
+static void cap(const struct ri_exact *x, struct row *row, int64_t j)
+{
+    double most = x->desc.softcap, t = most > 0 ? tanh(row->p[j] / most) : 0;
+
+    row->slope[j] = 1 - t * t;
+    if (most > 0)
+        row->p[j] = most * t;
+}
+
+static double keep(const struct ri_exact *x, const struct row *row, int64_t j)
+{
+    float dropout = x->desc.dropout;
+
+    if (dropout <= 0)
+        return 1;
+    if (!rondo_dropout_keeps(x->seed, row->batch, row->head, row->query, j, dropout))
+        return 0;
+    return 1 / (1 - (double)dropout);
+}
+
 static void weigh(const struct ri_exact *x, struct row *row)
 {
     const float *q = input(x, RI_T_Q, row->batch, row->query, row->head);
@@ -184,6 +207,8 @@ static void weigh(const struct ri_exact *x, struct row *row)
     row->gain = 1;
     for (int64_t j = 0; j < row->seen; j++) {
         row->p[j] = scale * dot(q, input(x, RI_T_K, row->batch, j, row->kv_head), x->desc.qk_dim, &size);
+        cap(x, row, j);
+        row->keep[j] = keep(x, row, j);
         top = fmax(top, row->p[j]);
         row->gain = fmax(row->gain, 1 + fabs(scale) * size);
     }
@@ -202,8 +227,8 @@ static void read_values(const struct ri_exact *x, struct row *row)
         const float *v = input(x, RI_T_V, row->batch, j, row->kv_head);
 
         for (int c = 0; c < x->desc.v_dim; c++) {
-            row->o[c] += row->p[j] * v[c];
-            row->o_size[c] += (row->p[j] + weight_floor) * fabs((double)v[c]);
+            row->o[c] += row->keep[j] * row->p[j] * v[c];
+            row->o_size[c] += row->keep[j] * (row->p[j] + weight_floor) * fabs((double)v[c]);
         }
     }
 }
@@ -235,9 +260,10 @@ static void exchange_gradients(const struct ri_exact *x, const struct row *row, 
     const float *q = input(x, RI_T_Q, row->batch, row->query, row->head);
     const float *k = input(x, RI_T_K, row->batch, j, row->kv_head);
     const float *d_o = input(x, RI_T_D_O, row->batch, row->query, row->head);
-    double size, p = row->p[j], p_size = row->gain * (p + weight_floor), scale = x->desc.scale;
+    double size, z = row->keep[j], p = row->p[j], p_size = row->gain * (p + weight_floor), scale = x->desc.scale;
     double d_p = dot(d_o, input(x, RI_T_V, row->batch, j, row->kv_head), x->desc.v_dim, &size);
-    double g = scale * p * (d_p - row->delta), g_size = fabs(scale) * p_size * (size + row->delta_size);
+    double g = scale * p * (z * d_p - row->delta) * row->slope[j];
+    double g_size = fabs(scale) * p_size * (z * size + row->delta_size);
     int query_takes = x->places[row->query].rank == x->rank, key_takes = x->places[j].rank == x->rank;
     int64_t dq = query_takes ? own(x, RI_T_DQ, row->batch, row->query, row->head) : 0;
     int64_t dk = key_takes ? own(x, RI_T_DK, row->batch, j, row->kv_head) : 0;
@@ -248,7 +274,7 @@ static void exchange_gradients(const struct ri_exact *x, const struct row *row, 
     for (int c = 0; key_takes && c < x->desc.qk_dim; c++)
         add(x, RI_T_DK, dk + c, g * q[c], g_size * fabs((double)q[c]));
     for (int c = 0; key_takes && c < x->desc.v_dim; c++)
-        add(x, RI_T_DV, dv + c, p * d_o[c], p_size * fabs((double)d_o[c]));
+        add(x, RI_T_DV, dv + c, z * p * d_o[c], z * p_size * fabs((double)d_o[c]));
 }
 
 static void solve_row(const struct ri_exact *x, struct row *row)
@@ -274,12 +300,14 @@ static void solve_row(const struct ri_exact *x, struct row *row)
 int ri_exact_solve(struct ri_exact *x)
 {
     struct row row = {
-        .p = calloc((size_t)x->layout.tokens, sizeof(double)),
+        .p = calloc((size_t)x->layout.tokens, 3 * sizeof(double)),
         .o = calloc((size_t)x->desc.v_dim, sizeof(double)),
         .o_size = calloc((size_t)x->desc.v_dim, sizeof(double)),
     };
     int good = row.p && row.o && row.o_size && x->tokens[x->rank] > 0;
 
+    row.slope = row.p ? row.p + x->layout.tokens : NULL;
+    row.keep = row.p ? row.slope + x->layout.tokens : NULL;
     for (row.batch = 0; good && row.batch < x->desc.batch; row.batch++)
         for (row.query = 0; row.query < x->layout.tokens; row.query++)
             for (row.head = 0; row.head < x->desc.q_heads; row.head++)

@@ -41,6 +41,7 @@ struct gathering {
     const struct ri_plan *plan;
     enum ri_pass_kind kind;
     const void *const *tensors; /* [RI_TENSORS] of this start */
+    uint64_t seed;              /* of its dropout; 0 without */
     struct ri_exact *exact;     /* where the inputs go; NULL on ranks that only send */
     char *mine, *all;           /* [slice_bytes], [size][slice_bytes] */
     size_t slice_bytes;
@@ -99,7 +100,7 @@ static int talk(const struct gathering *g, int status)
 {
     const struct ri_field fields[] = {
         { "plan number", g->plan->number }, { "pass", g->kind, ri_pass_names, RI_PASSES, NULL },
-        { "tokens", g->plan->layout.tokens },
+        { "tokens", g->plan->layout.tokens }, { "seed", (int64_t)g->seed },
     };
     int err = ri_agree(g->comm, "verification", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
 
@@ -153,8 +154,10 @@ static int verify_unlocked(struct gathering *g, struct ri_verify **verify_p)
             status = ri_error(RONDO_ERR_MEMORY, "out of memory for a verification");
     }
     err = gather(g, verify, status);
-    if (!err && verify)
+    if (!err && verify) {
+        verify->exact->seed = g->seed;
         err = ri_exact_solve(verify->exact);
+    }
     if (err || !verify) {
         ri_verify_destroy(verify);
         return err;
@@ -166,10 +169,10 @@ static int verify_unlocked(struct gathering *g, struct ri_verify **verify_p)
 }
 
 static int verify_start(struct rondo_plan *plan, const struct ri_run *run, const void *const *tensors,
-                        struct ri_verify **verify)
+                        uint64_t seed, struct ri_verify **verify)
 {
-    struct gathering g = { .comm = plan->comm, .plan = plan->plan, .kind = run->pass->kind,
-                           .tensors = tensors };
+    struct gathering g = { .comm = plan->comm, .plan = plan->plan, .kind = run->pass->kind, .tensors = tensors,
+                           .seed = plan->plan->desc.dropout > 0 ? seed : 0 };
     int err;
 
     *verify = NULL;
@@ -195,7 +198,7 @@ int ri_verify_forward(struct rondo_plan *plan, const struct ri_run *run, const r
         [RI_T_O] = tensors->o, [RI_T_LSE] = tensors->lse,
     };
 
-    return verify_start(plan, run, all, verify);
+    return verify_start(plan, run, all, tensors->seed, verify);
 }
 
 int ri_verify_backward(struct rondo_plan *plan, const struct ri_run *run, const rondo_attention_bwd_t *tensors,
@@ -207,7 +210,7 @@ int ri_verify_backward(struct rondo_plan *plan, const struct ri_run *run, const 
         [RI_T_DQ] = tensors->dq,   [RI_T_DK] = tensors->dk, [RI_T_DV] = tensors->dv,
     };
 
-    return verify_start(plan, run, all, verify);
+    return verify_start(plan, run, all, tensors->seed, verify);
 }
 
 /* ---- its end ---- */

@@ -49,7 +49,6 @@ static int check_built(const rondo_attention_desc_t *desc, const rondo_plan_opti
         int given;
     } fields[] = {
         { "mask_params", desc->mask_params != NULL }, { "kv_layout", desc->kv_layout != NULL },
-        { "softcap", desc->softcap != 0 },            { "dropout", desc->dropout != 0 },
         { "has_sinks", desc->has_sinks != 0 },        { "options.wire", options && options->wire },
         { "options.threads", options && options->threads != 0 },
     };
@@ -81,6 +80,12 @@ static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_atte
     if (!isfinite(desc->scale))
         return ri_error(RONDO_ERR_ARGUMENT, "scale is %g; use a finite one, or 0 (1 / sqrt(qk_dim))",
                         (double)desc->scale);
+    if (!isfinite(desc->softcap) || desc->softcap < 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "softcap is %g; use a finite one above 0, or 0 (none)",
+                        (double)desc->softcap);
+    if (!(desc->dropout >= 0 && desc->dropout < 1))
+        return ri_error(RONDO_ERR_ARGUMENT, "dropout is %g; use 0 (none) or more, and less than 1",
+                        (double)desc->dropout);
     return check_sizes(desc, layout);
 }
 
@@ -107,6 +112,27 @@ static int check_kernel(const rondo_plan_options_t *options, struct ri_wish *wis
         return ri_error(RONDO_ERR_ARGUMENT,
                         "kernel %s has no backward; give backward \"none\"", kernel->name);
     wish->kernel = kernel;
+    return 0;
+}
+
+/* What not every kernel can do. */
+static int check_abilities(const rondo_attention_desc_t *desc, const rondo_kernel_t *kernel)
+{
+    const struct {
+        const char *field, *flag_name;
+        double value;
+        int wanted;
+        unsigned flag;
+    } abilities[] = {
+        { "softcap", "SOFTCAP", (double)desc->softcap, desc->softcap > 0, RONDO_KERNEL_SOFTCAP },
+        { "dropout", "DROPOUT", (double)desc->dropout, desc->dropout > 0, RONDO_KERNEL_DROPOUT },
+    };
+
+    for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++)
+        if (abilities[i].wanted && !(kernel->flags & abilities[i].flag))
+            return ri_error(RONDO_ERR_UNSUPPORTED, "%s is %g, and kernel %s cannot do that: it does not have "
+                            "RONDO_KERNEL_%s",
+                            abilities[i].field, abilities[i].value, kernel->name, abilities[i].flag_name);
     return 0;
 }
 
@@ -163,6 +189,8 @@ int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attentio
         err = check_options(options, wish);
     if (!err)
         err = check_built(desc, options);
+    if (!err)
+        err = check_abilities(desc, wish->kernel);
     if (err)
         return err;
     wish->desc = *desc;
@@ -192,7 +220,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
     static const char *const bindings[] = { "copy", "in place" };
     const rondo_attention_desc_t *desc = &wish->desc;
     const struct ri_config *cost = &comm->config;
-    char forward[64], backward[64], scale[32];
+    char forward[64], backward[64], scale[32], softcap[32], dropout[32];
     /* Prices stand before what is chosen by them, so that the cause is named. */
     const struct ri_field fields[] = {
         { .name = "library version", .text = rondo_version() },
@@ -202,7 +230,8 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
         { .name = "mask", .value = desc->mask, .names = masks, .name_count = 2 },
         { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
         { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
-        { .name = "scale", .text = scale },
+        { .name = "scale", .text = scale }, { .name = "softcap", .text = softcap },
+        { .name = "dropout", .text = dropout },
         { "kernel needs o", wish->kernel && (wish->kernel->flags & RONDO_KERNEL_NEEDS_O) },
         { "max_in_flight", wish->max_in_flight }, { "landing_slots", wish->landing_slots },
         { "pieces", wish->pieces },
@@ -225,5 +254,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
 
     /* Nine digits tell every float from every other. */
     snprintf(scale, sizeof(scale), "%.9g", (double)desc->scale);
+    snprintf(softcap, sizeof(softcap), "%.9g", (double)desc->softcap);
+    snprintf(dropout, sizeof(dropout), "%.9g", (double)desc->dropout);
     return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
 }

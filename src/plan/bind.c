@@ -54,19 +54,29 @@ static uint64_t mix(uint64_t hash, int64_t value)
     return hash ^ hash >> 32;
 }
 
-struct ri_stamp ri_stamp_of(const struct ri_pass *pass)
+struct ri_stamp ri_stamp_of(const struct ri_run *run)
 {
+    const struct ri_pass *pass = run->pass;
     const struct rondo_layout *layout = &pass->plan->layout;
     uint64_t hash = mix(mix(mix(0, layout->kind), layout->ranks), layout->tokens);
 
     return (struct ri_stamp){ stamp_magic, layout->tokens, hash, (int32_t)pass->kind,
-                              (int32_t)pass->plan->number };
+                              (int32_t)pass->plan->number,
+                              pass->plan->desc.dropout > 0 ? run->seed : 0 };
 }
 
-int ri_stamp_check(const struct ri_pass *pass, const struct ri_stamp *theirs, int peer)
+static int check_seed(const struct ri_stamp *mine, const struct ri_stamp *theirs, int rank, int peer)
 {
-    struct ri_stamp mine = ri_stamp_of(pass);
-    int rank = pass->plan->place.rank;
+    if (theirs->seed == mine->seed)
+        return 0;
+    return ri_error(RONDO_ERR_MISMATCH, "tensors.seed is %" PRIu64 " on rank %d and %" PRIu64 " on rank %d; give "
+                    "the same seed on every rank", mine->seed, rank, theirs->seed, peer);
+}
+
+int ri_stamp_check(const struct ri_run *run, const struct ri_stamp *theirs, int peer)
+{
+    struct ri_stamp mine = ri_stamp_of(run);
+    int rank = run->pass->plan->place.rank;
 
     if (theirs->magic != mine.magic || theirs->kind != mine.kind || theirs->plan != mine.plan)
         return ri_error(RONDO_ERR_MISMATCH, "plan %d: rank %d sent rank %d no stamp of this plan and pass; "
@@ -78,7 +88,7 @@ int ri_stamp_check(const struct ri_pass *pass, const struct ri_stamp *theirs, in
     if (theirs->hash != mine.hash)
         return ri_error(RONDO_ERR_MISMATCH, "rondo_plan_bind: ranks %d and %d bound %" PRId64 " tokens in "
                         "different layouts", rank, peer, mine.tokens);
-    return 0;
+    return check_seed(&mine, theirs, rank, peer);
 }
 
 /* Stamps are copied also where their step binds: they are not part of what it gives to read.  Chunks that
@@ -114,7 +124,7 @@ static int find_cause(const struct ri_run *run, int peer, int status)
         const struct ri_stamp *stamp = &run->stamps[i * run->pass->plan->place.ranks + peer];
 
         if (stamp->magic)
-            return ri_stamp_check(run->pass, stamp, peer);
+            return ri_stamp_check(run, stamp, peer);
     }
     return 1;
 }
@@ -131,7 +141,7 @@ int ri_run_arrived(void *owner, uint32_t step, uint32_t first, uint32_t end)
         if (pass->messages[m].tensor != RI_STAMP || xfer->state != RI_XFER_DONE)
             continue;
         if (!xfer->send)
-            err = ri_stamp_check(pass, (const struct ri_stamp *)(const void *)xfer->base, xfer->peer);
+            err = ri_stamp_check(run, (const struct ri_stamp *)(const void *)xfer->base, xfer->peer);
     }
     for (uint32_t m = first; !err && m < end; m++)
         if (run->xfers[m].state == RI_XFER_FAILED)

@@ -71,7 +71,7 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
     plan->shape = (rondo_kernel_shape_t){
         .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
-        .v_dim = desc->v_dim, .scale = desc->scale, .max_q_tokens = plan->max_tokens[RI_QUERIES],
+        .v_dim = desc->v_dim, .scale = desc->scale, .softcap = desc->softcap, .dropout = desc->dropout, .max_q_tokens = plan->max_tokens[RI_QUERIES],
         .max_k_tokens = plan->max_tokens[RI_KEYS], .threads = 1,
     };
     err = init_passes(plan);
@@ -157,6 +157,7 @@ int ri_plan_start_forward(struct ri_run *run, const rondo_attention_fwd_t *tenso
     ri_run_bind(run, RI_T_V, tensors->v);
     ri_run_bind(run, RI_T_O, tensors->o);
     ri_run_bind(run, RI_T_LSE, tensors->lse);
+    run->seed = tensors->seed;
     return ri_run_start(run, stream);
 }
 
@@ -190,6 +191,7 @@ int ri_plan_start_backward(struct ri_run *run, const rondo_attention_bwd_t *tens
     ri_run_bind(run, RI_T_DQ, tensors->dq);
     ri_run_bind(run, RI_T_DK, tensors->dk);
     ri_run_bind(run, RI_T_DV, tensors->dv);
+    run->seed = tensors->seed;
     return ri_run_start(run, stream);
 }
 

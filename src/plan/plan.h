@@ -85,6 +85,7 @@ struct ri_stamp {
     int64_t tokens;     /* of the bound layout */
     uint64_t hash;      /* of all that was bound */
     int32_t kind, plan; /* enum ri_pass_kind, number of the plan */
+    uint64_t seed;      /* of this start's dropout; 0 without */
 };
 
 struct ri_plan;
@@ -131,6 +132,7 @@ struct ri_run {
     struct ri_stamp *stamps;    /* [2][ranks] that came from each rank; the answers second */
     uint32_t number;            /* which start of the pass this is */
     void *stream;               /* of this start, for the kernel */
+    uint64_t seed;              /* likewise; of dropout */
     uint64_t pairs;             /* given to the kernel so far, over all starts */
 };
 
@@ -265,9 +267,9 @@ void ri_in_place_arrived(struct ri_run *run, uint32_t step, uint32_t first, uint
 
 /* bind.c.  What the engine calls before a transfer, and after it, or after a failed one; owner is the run. */
 int ri_run_prepare(void *owner, uint32_t step);
-struct ri_stamp ri_stamp_of(const struct ri_pass *pass);
-/* RONDO_ERR_MISMATCH when the peer bound something else. */
-int ri_stamp_check(const struct ri_pass *pass, const struct ri_stamp *theirs, int peer);
+struct ri_stamp ri_stamp_of(const struct ri_run *run);
+/* RONDO_ERR_MISMATCH when the peer bound something else, or was given something else. */
+int ri_stamp_check(const struct ri_run *run, const struct ri_stamp *theirs, int peer);
 int ri_run_arrived(void *owner, uint32_t step, uint32_t first, uint32_t end);
 
 /* work.c: what the engine calls for a step that works; owner is the run. */

@@ -161,7 +161,7 @@ void ri_run_bind(struct ri_run *run, enum ri_tensor tensor, const void *data)
 int ri_run_start(struct ri_run *run, void *stream)
 {
     run->stream = stream;
-    run->stamp = ri_stamp_of(run->pass);
+    run->stamp = ri_stamp_of(run);
     memset(run->stamps, 0, 2 * (size_t)run->pass->plan->place.ranks * sizeof(*run->stamps));
     ri_in_place_start(run);
     bind_messages(run);

@@ -130,6 +130,7 @@ static int compute_forward(struct ri_run *run, const struct operands *at, const 
         .v = view(run, &at->k, RI_T_V), .o = view(run, &at->q_side, RI_T_O),
         .lse = view(run, &at->q_side, RI_T_LSE),
         .workspace = plan->pool->scratch[RI_WORKSPACE].memory, .stream = run->stream,
+        .seed = run->seed,
     };
     struct output to = { args.o, args.lse }, from;
     int err;
@@ -159,6 +160,7 @@ static int compute_backward(struct ri_run *run, const struct operands *at,
         .dq = view(run, &at->q_side, RI_T_DQ), .dk = view(run, &at->k_side, RI_T_DK),
         .dv = view(run, &at->k_side, RI_T_DV),
         .workspace = plan->pool->scratch[RI_WORKSPACE].memory, .stream = run->stream,
+        .seed = run->seed,
     };
 
     return plan->kernel.backward(plan->kernel.context, &args);

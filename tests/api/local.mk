@@ -146,6 +146,13 @@ tests_api_test_reserve_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,-
 	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=free
 tests_api_test_reserve_LDADD = $(test_ldadd)
 
+api_features = tests/api/features.c tests/api/features.h
+
+check_PROGRAMS += tests/api/test_dropout
+tests_api_test_dropout_SOURCES = tests/api/test_dropout.c $(api_features) $(api_shard)
+tests_api_test_dropout_CFLAGS = $(test_cflags)
+tests_api_test_dropout_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_token_parts
 tests_api_test_token_parts_SOURCES = tests/api/test_token_parts.c $(api_shard)
 tests_api_test_token_parts_CFLAGS = $(test_cflags)

@@ -80,7 +80,7 @@ struct spoil {
     const char *text;
     int status;
     const char *words; /* of the error */
-    int own_kernel;
+    int own_kernel;    /* 2: one that can do nothing that a kernel need not */
 };
 
 #define AT(member) offsetof(struct order, member)
@@ -101,6 +101,15 @@ static const struct spoil spoils[] = {
     { "v_dim", AT(desc.v_dim), 4, -8, 0, RONDO_ERR_ARGUMENT, "v_dim is -8", 0 },
     { "scale NaN", AT(desc.scale), 4, 0x7fc00000, 0, RONDO_ERR_ARGUMENT, "scale is nan", 0 },
     { "scale inf", AT(desc.scale), 4, 0x7f800000, 0, RONDO_ERR_ARGUMENT, "scale is inf", 0 },
+    { "softcap inf", AT(desc.softcap), 4, 0x7f800000, 0, RONDO_ERR_ARGUMENT, "softcap is inf", 0 },
+    { "softcap below 0", AT(desc.softcap), 4, (int32_t)0xbf800000, 0, RONDO_ERR_ARGUMENT, "softcap is -1", 0 },
+    { "dropout of 1", AT(desc.dropout), 4, 0x3f800000, 0, RONDO_ERR_ARGUMENT, "dropout is 1", 0 },
+    { "dropout below 0", AT(desc.dropout), 4, (int32_t)0xbf000000, 0, RONDO_ERR_ARGUMENT, "dropout is -0.5", 0 },
+    { "dropout NaN", AT(desc.dropout), 4, 0x7fc00000, 0, RONDO_ERR_ARGUMENT, "dropout is nan", 0 },
+    { "softcap of a kernel without", AT(desc.softcap), 4, 0x42480000, 0, RONDO_ERR_UNSUPPORTED,
+      "softcap is 50, and kernel reference", 2 },
+    { "dropout of a kernel without", AT(desc.dropout), 4, 0x3f000000, 0, RONDO_ERR_UNSUPPORTED,
+      "does not have RONDO_KERNEL_DROPOUT", 2 },
     { "batch overflows", AT(desc.batch), 8, INT64_MAX / 4, 0, RONDO_ERR_ARGUMENT, "batch 2305843009213693951", 0 },
     { "tokens overflow", AT(layout.tokens), 8, INT64_MAX / 8, 0, RONDO_ERR_ARGUMENT, "1152921504606846975", 0 },
     { "options size", AT(options.struct_bytes), 8, 3, 0, RONDO_ERR_ARGUMENT, "options.struct_bytes is 3", 0 },
@@ -140,6 +149,8 @@ static void spoil(struct order *o, const struct spoil *how)
         memcpy(at, &how->text, sizeof(how->text));
     if (how->own_kernel)
         o->options.kernel = &o->kernel;
+    if (how->own_kernel == 2)
+        o->kernel.flags = RONDO_KERNEL_MERGES;
 }
 
 static int make_plan(rondo_comm_t comm, const struct order *o, rondo_plan_t *plan)

@@ -24,7 +24,7 @@ static int ask(int status, const struct ri_stamp *answer)
 
     pass.messages = &message;
     if (answer) {
-        stamps[3] = ri_stamp_of(&pass);
+        stamps[3] = ri_stamp_of(&run);
         stamps[3].tokens = answer->tokens;
     }
     return ri_run_arrived(&run, 0, 0, 1);
