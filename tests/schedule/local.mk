@@ -59,6 +59,7 @@ tests_schedule_test_golden_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/schedule/test_manual
 tests_schedule_test_manual_SOURCES = tests/schedule/test_manual.c tests/schedule/cases.c tests/schedule/cases.h
 tests_schedule_test_manual_SOURCES += tests/schedule/ranks.c tests/schedule/ranks.h
+tests_schedule_test_manual_SOURCES += tests/page.c tests/page.h
 tests_schedule_test_manual_CFLAGS = $(test_cflags)
 tests_schedule_test_manual_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/schedule/test_mutations
