@@ -22,6 +22,7 @@ dist_man_MANS += \
 	man/man3/rondo_comm_subset.3 \
 	man/man3/rondo_dropout_keeps.3 \
 	man/man3/rondo_kernel.3 \
+	man/man3/rondo_kernel_check.3 \
 	man/man3/rondo_kernel_find.3 \
 	man/man3/rondo_last_error.3 \
 	man/man3/rondo_layout_create.3 \

@@ -2,6 +2,7 @@
 #ifndef RONDO_KERNEL_H
 #define RONDO_KERNEL_H
 
+#include <rondo/status.h>
 #include <rondo/types.h>
 
 #ifdef __cplusplus
@@ -132,6 +133,27 @@ typedef struct rondo_kernel {
 /* A bundled kernel by name, or NULL: "reference" (plain loops, fp64 inside), "flash" (blocked fp32).
  * Static storage; any thread. */
 const rondo_kernel_t *rondo_kernel_find(const char *name);
+
+/* Does a kernel keep this contract?  A suite of cases, in host memory, against attention in fp64 from its
+ * definition.  Start from RONDO_KERNEL_CHECK_OPTIONS_INIT. */
+typedef struct rondo_kernel_check_options {
+    size_t struct_bytes;
+    const char *only; /* cases whose name contains it; NULL: all */
+    int large;        /* also the cases that take memory and time */
+    uint64_t seed;    /* of the numbers */
+    float tolerance;  /* of sums of unit-variance numbers; 1e-5: fp32 all through */
+    /* One call a case, in the caller's thread.  status: 0 passed, 1 skipped, below 0 failed; text: why, valid
+     * during the call.  NULL: nobody is told. */
+    void (*report)(void *owner, const char *case_name, int status, const char *text);
+    void *owner;
+} rondo_kernel_check_options_t;
+
+#define RONDO_KERNEL_CHECK_OPTIONS_INIT { sizeof(rondo_kernel_check_options_t), NULL, 0, 0, 1e-5f, NULL, NULL }
+
+/* Runs the cases of what the kernel's flags say it can do, reports the others as skipped, and sets *failed to how
+ * many failed.  RONDO_OK says that the suite ran, not that the kernel is right. */
+rondo_status_t rondo_kernel_check(const rondo_kernel_t *kernel, const rondo_kernel_check_options_t *options,
+                                  int *failed);
 
 #pragma GCC visibility pop
 

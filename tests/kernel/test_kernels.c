@@ -7,6 +7,23 @@
 #include "kernels/cpu/flash.h"
 #include "tests/short.h"
 
+static void print_failure(void *owner, const char *name, int status, const char *text)
+{
+    if (status < 0)
+        print_message("%s\n", text);
+}
+
+/* The installed suite, in one test. */
+static void passes_the_suite(void **kernel)
+{
+    rondo_kernel_check_options_t options = RONDO_KERNEL_CHECK_OPTIONS_INIT;
+    int failed = -1;
+
+    options.report = print_failure;
+    assert_int_equal(rondo_kernel_check(*kernel, &options, &failed), RONDO_OK);
+    assert_int_equal(failed, 0);
+}
+
 static const struct {
     const char *name;
     CMUnitTestFunction run;
@@ -35,6 +52,7 @@ static const struct {
     {"rows without lse add nothing", rows_without_lse_add_nothing},
     {"two runs give the same bits", two_runs_give_the_same_bits},
     {"other types are refused", other_types_are_refused},
+    {"passes the suite", passes_the_suite},
 };
 
 extern const struct ri_flash_ops test_flash_wide;
