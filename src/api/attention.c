@@ -222,9 +222,34 @@ static int check_length(const struct ri_plan *plan, int64_t tokens)
                     (long long)plan->layout.tokens);
 }
 
+/* Sinks, and in a backward their gradient, are given if and only if the plan was made with them. */
+static int check_sinks(const struct ri_plan *plan, const struct pointer *field)
+{
+    if (plan->desc.has_sinks)
+        return check_pointers(plan, field, 1);
+    if (!field->value)
+        return 0;
+    return ri_error(RONDO_ERR_ARGUMENT, "tensors.%s is given, and the plan was made without has_sinks", field->name);
+}
+
+/* A sink of -inf takes no weight; any other is finite. */
+static int check_sink_values(const struct ri_plan *plan, const float *sinks)
+{
+    for (int h = 0; sinks && h < plan->desc.q_heads; h++)
+        if (isnan(sinks[h]) || sinks[h] == INFINITY)
+            return ri_error(RONDO_ERR_ARGUMENT, "tensors.sinks[%d] is %g; give a finite one, or -inf (none)", h,
+                            (double)sinks[h]);
+    return 0;
+}
+
 static void give_back(void *owner)
 {
     ri_plan_give(owner);
+}
+
+static void finish(void *owner)
+{
+    ri_run_finish(owner);
 }
 
 /* After the run was started, and err is what that said. */
@@ -235,6 +260,7 @@ static int begin(rondo_plan_t plan, enum ri_pass_kind kind, struct ri_run *run, 
 
     while (request->active) /* there are as many as runs under way */
         request++;
+    request->ended = finish;
     request->taken = give_back;
     request->owner = run;
     request->verify = verify;
@@ -262,11 +288,15 @@ static int forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors, void
     const struct pointer pointers[] = {
         { "q", tensors->q }, { "k", tensors->k }, { "v", tensors->v }, { "o", tensors->o },
         { "lse", tensors->lse },
-    };
+    }, sinks = { "sinks", tensors->sinks };
 
     err = check_length(plan->plan, tensors->tokens);
     if (!err)
         err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
+    if (!err)
+        err = check_sinks(plan->plan, &sinks);
+    if (!err)
+        err = check_sink_values(plan->plan, tensors->sinks);
     if (!err)
         err = ri_plan_take(plan->plan, RI_FORWARD, &run);
     if (err)
@@ -293,11 +323,17 @@ static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, voi
         { "q", tensors->q },     { "k", tensors->k },   { "v", tensors->v },
         { "o", tensors->o },     { "lse", tensors->lse }, { "d_o", tensors->d_o },
         { "dq", tensors->dq },   { "dk", tensors->dk }, { "dv", tensors->dv },
-    };
+    }, sinks = { "sinks", tensors->sinks }, d_sinks = { "d_sinks", tensors->d_sinks };
 
     err = check_length(plan->plan, tensors->tokens);
     if (!err)
         err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
+    if (!err)
+        err = check_sinks(plan->plan, &sinks);
+    if (!err)
+        err = check_sinks(plan->plan, &d_sinks);
+    if (!err)
+        err = check_sink_values(plan->plan, tensors->sinks);
     if (!err)
         err = ri_plan_take(plan->plan, RI_BACKWARD, &run);
     if (err)

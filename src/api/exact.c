@@ -202,7 +202,7 @@ static double keep(const struct ri_exact *x, const struct row *row, int64_t j)
 static void weigh(const struct ri_exact *x, struct row *row)
 {
     const float *q = input(x, RI_T_Q, row->batch, row->query, row->head);
-    double top = -INFINITY, sum = 0, scale = x->desc.scale, size;
+    double sink = x->sinks ? (double)x->sinks[row->head] : -INFINITY, top = sink, sum = 0, scale = x->desc.scale, size;
 
     row->gain = 1;
     for (int64_t j = 0; j < row->seen; j++) {
@@ -214,7 +214,7 @@ static void weigh(const struct ri_exact *x, struct row *row)
     }
     for (int64_t j = 0; j < row->seen; j++)
         sum += exp(row->p[j] - top);
-    row->lse = top + log(sum);
+    row->lse = top + log(sum + (sink == -INFINITY ? 0 : exp(sink - top)));
     for (int64_t j = 0; j < row->seen; j++)
         row->p[j] = exp(row->p[j] - row->lse);
 }

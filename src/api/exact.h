@@ -25,6 +25,7 @@ struct ri_exact {
     enum ri_pass_kind kind;
     int rank;                    /* whose outputs */
     uint64_t seed;               /* of dropout; the caller's to set */
+    const float *sinks;          /* [q_heads] likewise; NULL: none */
     int64_t *tokens;             /* [ranks] */
     float **shards;              /* [ranks] inputs of each rank, one behind the other as ri_exact_inputs says */
     struct ri_exact_place *places;          /* [layout.tokens] who holds a position */

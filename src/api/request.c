@@ -104,6 +104,8 @@ static void advance_all(struct rondo_comm *comm, int computes, int *idle)
             continue;
         r->state = ri_engine_progress(r->engine, &calls_kernel, &nothing);
         computes = computes && !calls_kernel;
+        if (r->state == 1 && r->ended)
+            r->ended(r->owner);
         if (r->state == 1 && ri_verify_compare(r->verify))
             r->state = RONDO_ERR_VERIFY;
         if (r->state == 1 && r->completed)

@@ -16,6 +16,7 @@ struct rondo_request {
     struct ri_engine *engine;
     const char *what;      /* "forward", "all-reduce" ..., for error texts */
     uint64_t *completed;   /* counts good ends; may be NULL */
+    void (*ended)(void *owner); /* after a good end, before its outputs are compared; may be NULL */
     void (*taken)(void *owner); /* called when test, wait or cancel takes it; may be NULL */
     void *owner;
     struct ri_verify *verify;   /* compares the outputs of a good end; ours; NULL: nothing to compare */

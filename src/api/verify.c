@@ -42,6 +42,7 @@ struct gathering {
     enum ri_pass_kind kind;
     const void *const *tensors; /* [RI_TENSORS] of this start */
     uint64_t seed;              /* of its dropout; 0 without */
+    const float *sinks;
     struct ri_exact *exact;     /* where the inputs go; NULL on ranks that only send */
     char *mine, *all;           /* [slice_bytes], [size][slice_bytes] */
     size_t slice_bytes;
@@ -156,6 +157,7 @@ static int verify_unlocked(struct gathering *g, struct ri_verify **verify_p)
     err = gather(g, verify, status);
     if (!err && verify) {
         verify->exact->seed = g->seed;
+        verify->exact->sinks = g->sinks;
         err = ri_exact_solve(verify->exact);
     }
     if (err || !verify) {
@@ -169,10 +171,10 @@ static int verify_unlocked(struct gathering *g, struct ri_verify **verify_p)
 }
 
 static int verify_start(struct rondo_plan *plan, const struct ri_run *run, const void *const *tensors,
-                        uint64_t seed, struct ri_verify **verify)
+                        uint64_t seed, const float *sinks, struct ri_verify **verify)
 {
     struct gathering g = { .comm = plan->comm, .plan = plan->plan, .kind = run->pass->kind, .tensors = tensors,
-                           .seed = plan->plan->desc.dropout > 0 ? seed : 0 };
+                           .seed = plan->plan->desc.dropout > 0 ? seed : 0, .sinks = sinks };
     int err;
 
     *verify = NULL;
@@ -198,7 +200,7 @@ int ri_verify_forward(struct rondo_plan *plan, const struct ri_run *run, const r
         [RI_T_O] = tensors->o, [RI_T_LSE] = tensors->lse,
     };
 
-    return verify_start(plan, run, all, tensors->seed, verify);
+    return verify_start(plan, run, all, tensors->seed, tensors->sinks, verify);
 }
 
 int ri_verify_backward(struct rondo_plan *plan, const struct ri_run *run, const rondo_attention_bwd_t *tensors,
@@ -210,7 +212,7 @@ int ri_verify_backward(struct rondo_plan *plan, const struct ri_run *run, const 
         [RI_T_DQ] = tensors->dq,   [RI_T_DK] = tensors->dk, [RI_T_DV] = tensors->dv,
     };
 
-    return verify_start(plan, run, all, tensors->seed, verify);
+    return verify_start(plan, run, all, tensors->seed, tensors->sinks, verify);
 }
 
 /* ---- its end ---- */

@@ -49,7 +49,7 @@ static int check_built(const rondo_attention_desc_t *desc, const rondo_plan_opti
         int given;
     } fields[] = {
         { "mask_params", desc->mask_params != NULL }, { "kv_layout", desc->kv_layout != NULL },
-        { "has_sinks", desc->has_sinks != 0 },        { "options.wire", options && options->wire },
+        { "options.wire", options && options->wire },
         { "options.threads", options && options->threads != 0 },
     };
 
@@ -131,8 +131,7 @@ static int check_abilities(const rondo_attention_desc_t *desc, const rondo_kerne
     for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++)
         if (abilities[i].wanted && !(kernel->flags & abilities[i].flag))
             return ri_error(RONDO_ERR_UNSUPPORTED, "%s is %g, and kernel %s cannot do that: it does not have "
-                            "RONDO_KERNEL_%s",
-                            abilities[i].field, abilities[i].value, kernel->name, abilities[i].flag_name);
+                            "RONDO_KERNEL_%s", abilities[i].field, abilities[i].value, kernel->name, abilities[i].flag_name);
     return 0;
 }
 
@@ -231,7 +230,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
         { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
         { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
         { .name = "scale", .text = scale }, { .name = "softcap", .text = softcap },
-        { .name = "dropout", .text = dropout },
+        { .name = "dropout", .text = dropout }, { "has_sinks", desc->has_sinks != 0 },
         { "kernel needs o", wish->kernel && (wish->kernel->flags & RONDO_KERNEL_NEEDS_O) },
         { "max_in_flight", wish->max_in_flight }, { "landing_slots", wish->landing_slots },
         { "pieces", wish->pieces },

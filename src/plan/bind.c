@@ -3,6 +3,7 @@
  * different ones. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "plan/chunks.h"
@@ -54,6 +55,19 @@ static uint64_t mix(uint64_t hash, int64_t value)
     return hash ^ hash >> 32;
 }
 
+static uint64_t hash_of_sinks(const struct ri_run *run)
+{
+    uint64_t hash = 1;
+
+    for (int h = 0; run->sinks && h < run->pass->plan->desc.q_heads; h++) {
+        uint32_t bits;
+
+        memcpy(&bits, &run->sinks[h], sizeof(bits));
+        hash = mix(hash, bits);
+    }
+    return run->sinks ? hash | 1 : 0;
+}
+
 struct ri_stamp ri_stamp_of(const struct ri_run *run)
 {
     const struct ri_pass *pass = run->pass;
@@ -62,15 +76,19 @@ struct ri_stamp ri_stamp_of(const struct ri_run *run)
 
     return (struct ri_stamp){ stamp_magic, layout->tokens, hash, (int32_t)pass->kind,
                               (int32_t)pass->plan->number,
-                              pass->plan->desc.dropout > 0 ? run->seed : 0 };
+                              pass->plan->desc.dropout > 0 ? run->seed : 0, hash_of_sinks(run) };
 }
 
-static int check_seed(const struct ri_stamp *mine, const struct ri_stamp *theirs, int rank, int peer)
+/* What all ranks are to give to a start alike. */
+static int check_given(const struct ri_stamp *mine, const struct ri_stamp *theirs, int rank, int peer)
 {
-    if (theirs->seed == mine->seed)
-        return 0;
-    return ri_error(RONDO_ERR_MISMATCH, "tensors.seed is %" PRIu64 " on rank %d and %" PRIu64 " on rank %d; give "
-                    "the same seed on every rank", mine->seed, rank, theirs->seed, peer);
+    if (theirs->seed != mine->seed)
+        return ri_error(RONDO_ERR_MISMATCH, "tensors.seed is %" PRIu64 " on rank %d and %" PRIu64 " on rank %d; "
+                        "give the same seed on every rank", mine->seed, rank, theirs->seed, peer);
+    if (mine->sinks && theirs->sinks && mine->sinks != theirs->sinks)
+        return ri_error(RONDO_ERR_MISMATCH, "tensors.sinks of rank %d are not those of rank %d; give the same "
+                        "on every rank", rank, peer);
+    return 0;
 }
 
 int ri_stamp_check(const struct ri_run *run, const struct ri_stamp *theirs, int peer)
@@ -88,7 +106,7 @@ int ri_stamp_check(const struct ri_run *run, const struct ri_stamp *theirs, int 
     if (theirs->hash != mine.hash)
         return ri_error(RONDO_ERR_MISMATCH, "rondo_plan_bind: ranks %d and %d bound %" PRId64 " tokens in "
                         "different layouts", rank, peer, mine.tokens);
-    return check_seed(&mine, theirs, rank, peer);
+    return check_given(&mine, theirs, rank, peer);
 }
 
 /* Stamps are copied also where their step binds: they are not part of what it gives to read.  Chunks that

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan for attention: both passes, what they share, and the caller's tensors of one call. */
+/* A plan for attention: both passes, and what they share. */
 #include "plan/plan.h"
 
 #include <assert.h>
@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "kernels/table.h"
 
 static int init_runs(struct ri_plan *plan, enum ri_pass_kind kind)
 {
@@ -148,51 +147,6 @@ void ri_plan_give(struct ri_run *run)
 {
     ri_pool_give(run->pass->plan->pool, run->arena);
     run->arena = NULL;
-}
-
-int ri_plan_start_forward(struct ri_run *run, const rondo_attention_fwd_t *tensors, void *stream)
-{
-    ri_run_bind(run, RI_T_Q, tensors->q);
-    ri_run_bind(run, RI_T_K, tensors->k);
-    ri_run_bind(run, RI_T_V, tensors->v);
-    ri_run_bind(run, RI_T_O, tensors->o);
-    ri_run_bind(run, RI_T_LSE, tensors->lse);
-    run->seed = tensors->seed;
-    return ri_run_start(run, stream);
-}
-
-/* delta = rowsum(O * dO), [batch][q_heads][n]. */
-static void fill_delta(const struct ri_run *run, const rondo_attention_bwd_t *tensors)
-{
-    const struct ri_plan *plan = run->pass->plan;
-    int64_t n = ri_layout_tokens(&plan->layout, plan->place.rank);
-    int heads = plan->desc.q_heads, dim = plan->desc.v_dim;
-    int64_t row = (int64_t)heads * dim;
-
-    if (!run->delta || n == 0)
-        return;
-    for (int64_t b = 0; b < plan->desc.batch; b++)
-        for (int h = 0; h < heads; h++)
-            ri_delta(run->delta + (b * heads + h) * n, 1,
-                     (const float *)tensors->o + b * n * row + h * dim, row,
-                     (const float *)tensors->d_o + b * n * row + h * dim, row, n, dim);
-}
-
-int ri_plan_start_backward(struct ri_run *run, const rondo_attention_bwd_t *tensors, void *stream)
-{
-    fill_delta(run, tensors);
-    ri_run_bind(run, RI_T_Q, tensors->q);
-    ri_run_bind(run, RI_T_K, tensors->k);
-    ri_run_bind(run, RI_T_V, tensors->v);
-    ri_run_bind(run, RI_T_O, run->delta ? NULL : tensors->o);
-    ri_run_bind(run, RI_T_DELTA, run->delta);
-    ri_run_bind(run, RI_T_LSE, tensors->lse);
-    ri_run_bind(run, RI_T_D_O, tensors->d_o);
-    ri_run_bind(run, RI_T_DQ, tensors->dq);
-    ri_run_bind(run, RI_T_DK, tensors->dk);
-    ri_run_bind(run, RI_T_DV, tensors->dv);
-    run->seed = tensors->seed;
-    return ri_run_start(run, stream);
 }
 
 /* ---- what it has done, and in words ---- */

@@ -86,6 +86,7 @@ struct ri_stamp {
     uint64_t hash;      /* of all that was bound */
     int32_t kind, plan; /* enum ri_pass_kind, number of the plan */
     uint64_t seed;      /* of this start's dropout; 0 without */
+    uint64_t sinks;     /* a hash of this start's; 0: none are given, as where no tokens are held */
 };
 
 struct ri_plan;
@@ -133,6 +134,8 @@ struct ri_run {
     uint32_t number;            /* which start of the pass this is */
     void *stream;               /* of this start, for the kernel */
     uint64_t seed;              /* likewise; of dropout */
+    float *o, *lse;             /* of a forward: the caller's, [batch][n][q_heads][v_dim], [batch][q_heads][n] */
+    const float *sinks;         /* [q_heads] the caller's; NULL: none, or no tokens */
     uint64_t pairs;             /* given to the kernel so far, over all starts */
 };
 
@@ -259,6 +262,9 @@ uint64_t ri_run_tag(const struct ri_pass *pass, uint32_t number);
 
 /* Says where message m of a step lies, by run->slots. */
 void ri_run_place_message(struct ri_run *run, uint32_t step, uint32_t m);
+
+/* caller.c: after a good end of the run, brings the caller's outputs to their final form. */
+void ri_run_finish(struct ri_run *run);
 
 /* in_place.c.  Before a run; before a transfer is posted; after its messages. */
 void ri_in_place_start(struct ri_run *run);

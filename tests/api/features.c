@@ -236,6 +236,20 @@ static int forward(void *context, const rondo_kernel_forward_t *a)
     return 0;
 }
 
+/* The tile's own result, over whatever was there. */
+static int forward_alone(void *context, const rondo_kernel_forward_t *a)
+{
+    const rondo_tile_t *t = a->tiles;
+
+    for (int64_t b = 0; b < a->shape->batch; b++)
+        for (int h = 0; h < a->shape->q_heads; h++)
+            for (int64_t i = 0; i < t->q_count; i++) {
+                memset(at(&a->o, b, t->q_first + i, h), 0, (size_t)a->shape->v_dim * sizeof(float));
+                *at(&a->lse, b, t->q_first + i, h) = -INFINITY;
+            }
+    return forward(context, a);
+}
+
 static void backward_pair(const rondo_kernel_backward_t *a, const rondo_tile_t *t, int64_t b, int h, int64_t i,
                           int64_t j)
 {
@@ -275,4 +289,10 @@ const rondo_kernel_t features_kernel = {
     .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP |
              RONDO_KERNEL_DROPOUT,
     .forward = forward, .backward = backward,
+};
+
+const rondo_kernel_t features_partial_kernel = {
+    .struct_bytes = sizeof(features_partial_kernel), .name = "partial",
+    .flags = RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP | RONDO_KERNEL_DROPOUT,
+    .forward = forward_alone, .backward = backward,
 };

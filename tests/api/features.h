@@ -19,6 +19,8 @@ void features_solve(struct problem *p, const struct features *f);
 
 /* Plain loops in double, for every type and with all that a kernel can be asked for. */
 extern const rondo_kernel_t features_kernel;
+/* The same, but that it does not merge. */
+extern const rondo_kernel_t features_partial_kernel;
 
 /* Numbers of type: what a caller would have. */
 void features_narrow(void *to, rondo_dtype_t type, const float *from, size_t count);

@@ -153,6 +153,11 @@ tests_api_test_dropout_SOURCES = tests/api/test_dropout.c $(api_features) $(api_
 tests_api_test_dropout_CFLAGS = $(test_cflags)
 tests_api_test_dropout_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_sinks
+tests_api_test_sinks_SOURCES = tests/api/test_sinks.c $(api_features) $(api_shard)
+tests_api_test_sinks_CFLAGS = $(test_cflags)
+tests_api_test_sinks_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_token_parts
 tests_api_test_token_parts_SOURCES = tests/api/test_token_parts.c $(api_shard)
 tests_api_test_token_parts_CFLAGS = $(test_cflags)

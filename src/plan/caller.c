@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The caller's tensors of one start: where they are bound, what is computed of them before the run, and what is
+ * done to the outputs after it. */
+#include <math.h>
+
+#include "kernels/table.h"
+#include "plan/plan.h"
+
+static int64_t own_tokens(const struct ri_plan *plan)
+{
+    return ri_layout_tokens(&plan->layout, plan->place.rank);
+}
+
+/* ---- forward ---- */
+
+int ri_plan_start_forward(struct ri_run *run, const rondo_attention_fwd_t *tensors, void *stream)
+{
+    ri_run_bind(run, RI_T_Q, tensors->q);
+    ri_run_bind(run, RI_T_K, tensors->k);
+    ri_run_bind(run, RI_T_V, tensors->v);
+    ri_run_bind(run, RI_T_O, tensors->o);
+    ri_run_bind(run, RI_T_LSE, tensors->lse);
+    run->o = tensors->o;
+    run->lse = tensors->lse;
+    run->seed = tensors->seed;
+    run->sinks = tensors->sinks;
+    return ri_run_start(run, stream);
+}
+
+/* The sink takes its share of the row's weights: merges (0, sink) into (o, lse).  What has no weight is not read. */
+static void fold_sink(float *o, float *lse, float sink, int dim)
+{
+    double top = fmax(*lse, sink), old = exp(*lse - top), sum = old + exp(sink - top);
+
+    if (sink == -INFINITY)
+        return;
+    for (int c = 0; c < dim; c++)
+        o[c] = old == 0 ? 0 : (float)(old / sum * o[c]);
+    *lse = (float)(top + log(sum));
+}
+
+void ri_run_finish(struct ri_run *run)
+{
+    const struct ri_plan *plan = run->pass->plan;
+    int64_t n = own_tokens(plan);
+    int heads = plan->desc.q_heads, dim = plan->desc.v_dim;
+
+    if (run->pass->kind != RI_FORWARD || !run->sinks)
+        return;
+    for (int64_t b = 0; b < plan->desc.batch; b++)
+        for (int64_t i = 0; i < n; i++)
+            for (int h = 0; h < heads; h++)
+                fold_sink(run->o + ((b * n + i) * heads + h) * dim, run->lse + (b * heads + h) * n + i,
+                          run->sinks[h], dim);
+}
+
+/* ---- backward ---- */
+
+static double delta_of(const float *o, const float *d_o, int dim)
+{
+    double sum = 0;
+
+    for (int c = 0; c < dim; c++)
+        sum += (double)o[c] * d_o[c];
+    return sum;
+}
+
+/* delta = rowsum(O * dO), [batch][q_heads][n]. */
+static void fill_delta(const struct ri_run *run, const rondo_attention_bwd_t *tensors)
+{
+    const struct ri_plan *plan = run->pass->plan;
+    int64_t n = own_tokens(plan);
+    int heads = plan->desc.q_heads, dim = plan->desc.v_dim;
+    int64_t row = (int64_t)heads * dim;
+
+    if (!run->delta || n == 0)
+        return;
+    for (int64_t b = 0; b < plan->desc.batch; b++)
+        for (int h = 0; h < heads; h++)
+            ri_delta(run->delta + (b * heads + h) * n, 1,
+                     (const float *)tensors->o + b * n * row + h * dim, row,
+                     (const float *)tensors->d_o + b * n * row + h * dim, row, n, dim);
+}
+
+/* What the rows of one head add to the gradient of its sink, whose weight is exp(sink - lse) and whose value is 0. */
+static double sink_gradient(const struct ri_plan *plan, const rondo_attention_bwd_t *tensors, int h)
+{
+    int64_t n = own_tokens(plan);
+    int heads = plan->desc.q_heads, dim = plan->desc.v_dim;
+    double sum = 0;
+
+    for (int64_t b = 0; b < plan->desc.batch; b++)
+        for (int64_t i = 0; i < n; i++) {
+            double lse = tensors->lse[(b * heads + h) * n + i];
+            int64_t at = ((b * n + i) * heads + h) * dim;
+
+            if (lse != -INFINITY)
+                sum -= exp(tensors->sinks[h] - lse) *
+                       delta_of((const float *)tensors->o + at, (const float *)tensors->d_o + at, dim);
+        }
+    return sum;
+}
+
+int ri_plan_start_backward(struct ri_run *run, const rondo_attention_bwd_t *tensors, void *stream)
+{
+    const struct ri_plan *plan = run->pass->plan;
+
+    fill_delta(run, tensors);
+    for (int h = 0; tensors->d_sinks && h < plan->desc.q_heads; h++)
+        tensors->d_sinks[h] = (float)sink_gradient(plan, tensors, h);
+    ri_run_bind(run, RI_T_Q, tensors->q);
+    ri_run_bind(run, RI_T_K, tensors->k);
+    ri_run_bind(run, RI_T_V, tensors->v);
+    ri_run_bind(run, RI_T_O, run->delta ? NULL : tensors->o);
+    ri_run_bind(run, RI_T_DELTA, run->delta);
+    ri_run_bind(run, RI_T_LSE, tensors->lse);
+    ri_run_bind(run, RI_T_D_O, tensors->d_o);
+    ri_run_bind(run, RI_T_DQ, tensors->dq);
+    ri_run_bind(run, RI_T_DK, tensors->dk);
+    ri_run_bind(run, RI_T_DV, tensors->dv);
+    run->seed = tensors->seed;
+    run->sinks = tensors->sinks;
+    return ri_run_start(run, stream);
+}
