@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "kernels/convert.h"
 
 /* Weights below it are lost in fp32, where exp has nothing smaller than 1e-38. */
 static const double weight_floor = 1e-30;
@@ -52,7 +53,7 @@ static int expect(struct ri_exact *x, enum ri_tensor tensor)
     struct ri_expected *e = &x->expected[tensor];
     int64_t n = ri_layout_tokens(&x->layout, x->rank);
 
-    e->count = (int64_t)(ri_tensor_bytes(&x->desc, tensor, n) / sizeof(float));
+    e->count = (int64_t)ri_tensor_elements(&x->desc, tensor, n);
     e->value = calloc((size_t)e->count + 1, sizeof(*e->value));
     e->size = calloc((size_t)e->count + 1, sizeof(*e->size));
     return e->value && e->size ? 0 : -1;
@@ -79,6 +80,12 @@ static int allocate(struct ri_exact *x)
     return err;
 }
 
+/* Half of the last bit, relative to a number that has all of them. */
+static double rounding_of(rondo_dtype_t type)
+{
+    return type == RONDO_F32 ? 0 : ldexp(1, type == RONDO_BF16 ? -8 : -11) / RI_EXACT_RELATIVE;
+}
+
 int ri_exact_create(const struct rondo_layout *layout, const rondo_attention_desc_t *desc,
                     enum ri_pass_kind kind, int rank, struct ri_exact **exact)
 {
@@ -89,6 +96,7 @@ int ri_exact_create(const struct rondo_layout *layout, const rondo_attention_des
         x->desc = *desc;
         x->kind = kind;
         x->rank = rank;
+        x->rounding = rounding_of(desc->dtype);
     }
     if (!x || allocate(x)) {
         ri_exact_destroy(x);
@@ -145,8 +153,8 @@ static const float *input(const struct ri_exact *x, enum ri_tensor tensor, int64
     size_t before = 0;
 
     for (const enum ri_tensor *t = ri_exact_inputs(x->kind); *t != tensor; t++)
-        before += ri_tensor_bytes(&x->desc, *t, n);
-    return x->shards[at.rank] + before / sizeof(float) + element(x, tensor, n, batch, at.index, head);
+        before += ri_tensor_elements(&x->desc, *t, n);
+    return (const float *)x->shards[at.rank] + before + element(x, tensor, n, batch, at.index, head);
 }
 
 static void add(const struct ri_exact *x, enum ri_tensor tensor, int64_t element_index, double value,
@@ -238,7 +246,7 @@ static void keep_forward(const struct ri_exact *x, const struct row *row)
     int64_t o = own(x, RI_T_O, row->batch, row->query, row->head);
 
     for (int c = 0; c < x->desc.v_dim; c++)
-        add(x, RI_T_O, o + c, row->o[c], row->gain * row->o_size[c]);
+        add(x, RI_T_O, o + c, row->o[c], row->gain * row->o_size[c] + x->rounding * fabs(row->o[c]));
     add(x, RI_T_LSE, own(x, RI_T_LSE, row->batch, row->query, row->head), row->lse,
         row->gain + fabs(row->lse));
 }
@@ -250,7 +258,7 @@ static void sum_delta(const struct ri_exact *x, struct row *row)
     row->delta = row->delta_size = 0;
     for (int c = 0; c < x->desc.v_dim; c++) {
         row->delta += d_o[c] * row->o[c];
-        row->delta_size += fabs((double)d_o[c]) * row->o_size[c];
+        row->delta_size += fabs((double)d_o[c]) * (row->o_size[c] + x->rounding * fabs(row->o[c]));
     }
 }
 
@@ -297,6 +305,35 @@ static void solve_row(const struct ri_exact *x, struct row *row)
             exchange_gradients(x, row, j);
 }
 
+/* The inputs become fp32, which loses nothing. */
+static int widen(struct ri_exact *x)
+{
+    for (int r = 0; r < x->layout.ranks && x->desc.dtype != RONDO_F32; r++) {
+        size_t count = ri_exact_input_bytes(&x->layout, &x->desc, x->kind, r) / ri_convert_bytes(x->desc.dtype);
+        float *wide = malloc((count + 1) * sizeof(*wide));
+
+        if (!wide)
+            return 0;
+        ri_convert_to_f32(wide, x->shards[r], x->desc.dtype, count);
+        free(x->shards[r]);
+        x->shards[r] = wide;
+    }
+    return 1;
+}
+
+/* Gradients are rounded, too. */
+static void allow_rounding(struct ri_exact *x)
+{
+    static const enum ri_tensor gradients[] = { RI_T_DQ, RI_T_DK, RI_T_DV };
+
+    for (int i = 0; i < 3 && x->kind == RI_BACKWARD; i++) {
+        struct ri_expected *e = &x->expected[gradients[i]];
+
+        for (int64_t j = 0; j < e->count; j++)
+            e->size[j] += x->rounding * fabs(e->value[j]);
+    }
+}
+
 int ri_exact_solve(struct ri_exact *x)
 {
     struct row row = {
@@ -304,7 +341,7 @@ int ri_exact_solve(struct ri_exact *x)
         .o = calloc((size_t)x->desc.v_dim, sizeof(double)),
         .o_size = calloc((size_t)x->desc.v_dim, sizeof(double)),
     };
-    int good = row.p && row.o && row.o_size && x->tokens[x->rank] > 0;
+    int enough = row.p && row.o && row.o_size && widen(x), good = enough && x->tokens[x->rank] > 0;
 
     row.slope = row.p ? row.p + x->layout.tokens : NULL;
     row.keep = row.p ? row.slope + x->layout.tokens : NULL;
@@ -312,11 +349,11 @@ int ri_exact_solve(struct ri_exact *x)
         for (row.query = 0; row.query < x->layout.tokens; row.query++)
             for (row.head = 0; row.head < x->desc.q_heads; row.head++)
                 solve_row(x, &row);
-    good = row.p && row.o && row.o_size;
+    allow_rounding(x);
     free(row.p);
     free(row.o);
     free(row.o_size);
     release_inputs(x);
-    return good ? 0 : ri_error(RONDO_ERR_MEMORY, "out of memory to verify a row of %lld keys",
+    return enough ? 0 : ri_error(RONDO_ERR_MEMORY, "out of memory to verify a row of %lld keys",
                                (long long)x->layout.tokens);
 }

@@ -8,11 +8,15 @@
  * with kernels, tiles and schedules: positions of the layout say who sees whom. */
 
 /* An output in the shape of the caller's.  An fp32 result may differ by size, the sum of the magnitudes
- * that went into the element, times the roundings that they suffered. */
+ * that went into the element, times the roundings that they suffered: by RI_EXACT_RELATIVE of it.  An fp32 number
+ * is rounded by 2^-24 of its size; sums of a few thousand products, in whatever order, stay within 170 such
+ * roundings.  Sizes count how scores' errors grow in exp, and the rounding to another type. */
 struct ri_expected {
     double *value, *size; /* [count] */
     int64_t count;
 };
+
+#define RI_EXACT_RELATIVE 1e-5
 
 struct ri_exact_place {
     int rank;
@@ -27,7 +31,9 @@ struct ri_exact {
     uint64_t seed;               /* of dropout; the caller's to set */
     const float *sinks;          /* [q_heads] likewise; NULL: none */
     int64_t *tokens;             /* [ranks] */
-    float **shards;              /* [ranks] inputs of each rank, one behind the other as ri_exact_inputs says */
+    void **shards;               /* [ranks] inputs of each rank, one behind the other as ri_exact_inputs says, of
+                                  * the caller's type; solving makes them fp32 */
+    double rounding;             /* to the caller's type, as a multiple of RI_EXACT_RELATIVE; 0: fp32 */
     struct ri_exact_place *places;          /* [layout.tokens] who holds a position */
     struct ri_expected expected[RI_TENSORS]; /* O and LSE; of a backward also DQ, DK and DV */
 };

@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "base/minmax.h"
 #include "base/status.h"
+#include "kernels/convert.h"
 
-/* An fp32 number is rounded by 2^-24 of its size; sums of a few thousand products, in whatever order, stay
- * within 170 such roundings.  The sizes count how scores' errors grow in exp.  What underflows is let go. */
-static const double relative = 1e-5, absolute = 1e-36;
+/* What underflows is let go: of fp32 and bf16, and of f16. */
+static const double absolute = 1e-36, absolute_f16 = 1e-7;
 
 /* A slice of every rank's inputs travels at a time, and all slices together stay within the second. */
 enum { SLICE_BYTES = 1 << 20, SLICES_BYTES = 64 << 20 };
@@ -22,7 +22,7 @@ enum { SLICE_BYTES = 1 << 20, SLICES_BYTES = 64 << 20 };
 struct ri_verify {
     uint32_t plan;
     struct ri_exact *exact;
-    const float *outputs[RI_TENSORS]; /* the caller's, and o and lse that it gave a backward */
+    const void *outputs[RI_TENSORS]; /* the caller's, and o and lse that it gave a backward */
 };
 
 void ri_verify_destroy(struct ri_verify *verify)
@@ -224,17 +224,26 @@ struct comparison {
     int64_t worst;              /* its element */
 };
 
-static double allowed(const struct ri_expected *e, int64_t i)
+static double allowed(const struct ri_expected *e, rondo_dtype_t type, int64_t i)
 {
-    return relative * e->size[i] + absolute;
+    return RI_EXACT_RELATIVE * e->size[i] + (type == RONDO_F16 ? absolute_f16 : absolute);
 }
 
-static void compare_tensor(struct comparison *c, const struct ri_expected *e, const float *got)
+static double number(const void *tensor, rondo_dtype_t type, int64_t i)
+{
+    float value;
+
+    ri_convert_to_f32(&value, (const char *)tensor + (size_t)i * ri_convert_bytes(type), type, 1);
+    return (double)value;
+}
+
+static void compare_tensor(struct comparison *c, const struct ri_expected *e, const void *got,
+                           rondo_dtype_t type)
 {
     c->excess = 0;
     for (int64_t i = 0; i < e->count; i++) {
-        double off = fabs(got[i] - e->value[i]);
-        double excess = isnan(off) ? (double)INFINITY : off / allowed(e, i);
+        double off = fabs(number(got, type, i) - e->value[i]);
+        double excess = isnan(off) ? (double)INFINITY : off / allowed(e, type, i);
 
         if (!isfinite(e->value[i]) || !isfinite(e->size[i])) {
             c->strange++;
@@ -255,6 +264,7 @@ static int refuse(const struct ri_verify *v, enum ri_tensor tensor, int64_t i)
     const struct ri_exact *x = v->exact;
     const struct ri_expected *e = &x->expected[tensor];
     struct ri_shape shape = ri_tensor_shape(&x->desc, tensor);
+    rondo_dtype_t type = ri_tensor_type(&x->desc, tensor);
     int64_t n = x->tokens[x->rank], row = i / shape.dim;
     int64_t token = shape.head_major ? row % n : row / shape.heads % n;
     int64_t head = shape.head_major ? row / n % shape.heads : row % shape.heads;
@@ -264,7 +274,8 @@ static int refuse(const struct ri_verify *v, enum ri_tensor tensor, int64_t i)
                     ri_pass_names[x->kind], rondo_tensor_name((int)tensor), x->rank,
                     (long long)(row / shape.heads / n),
                     (long long)ri_layout_position(&x->layout, x->rank, token), (long long)head,
-                    (long long)(i % shape.dim), (double)v->outputs[tensor][i], e->value[i], allowed(e, i));
+                    (long long)(i % shape.dim), number(v->outputs[tensor], type, i), e->value[i],
+                    allowed(e, type, i));
 }
 
 int ri_verify_compare(const struct ri_verify *v)
@@ -275,7 +286,8 @@ int ri_verify_compare(const struct ri_verify *v)
     if (!v)
         return 0;
     for (int t = 0; t < RI_TENSORS; t++) {
-        compare_tensor(&c, &v->exact->expected[t], v->outputs[t]);
+        compare_tensor(&c, &v->exact->expected[t], v->outputs[t],
+                       ri_tensor_type(&v->exact->desc, (enum ri_tensor)t));
         if (c.excess > 1)
             return refuse(v, (enum ri_tensor)t, c.worst);
         excess = fmax(excess, c.excess);

@@ -71,9 +71,9 @@ static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_atte
     if (layout->ranks != comm->size)
         return ri_error(RONDO_ERR_ARGUMENT, "layout is for %d ranks, the communicator has %d",
                         layout->ranks, comm->size);
-    if (desc->dtype != RONDO_F32)
-        return ri_error(RONDO_ERR_UNSUPPORTED, "dtype is %d; attention takes RONDO_F32 (0) today",
-                        (int)desc->dtype);
+    if (desc->dtype != RONDO_F32 && desc->dtype != RONDO_BF16 && desc->dtype != RONDO_F16)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "dtype is %d; attention takes RONDO_F32 (0), RONDO_BF16 (2) and "
+                        "RONDO_F16 (3)", (int)desc->dtype);
     if (desc->mask != RONDO_MASK_FULL && desc->mask != RONDO_MASK_CAUSAL)
         return ri_error(RONDO_ERR_ARGUMENT, "mask is %d; use RONDO_MASK_FULL or RONDO_MASK_CAUSAL",
                         (int)desc->mask);
@@ -124,6 +124,8 @@ static int check_abilities(const rondo_attention_desc_t *desc, const rondo_kerne
         int wanted;
         unsigned flag;
     } abilities[] = {
+        { "dtype", "BF16", desc->dtype, desc->dtype == RONDO_BF16, RONDO_KERNEL_BF16 },
+        { "dtype", "F16", desc->dtype, desc->dtype == RONDO_F16, RONDO_KERNEL_F16 },
         { "softcap", "SOFTCAP", (double)desc->softcap, desc->softcap > 0, RONDO_KERNEL_SOFTCAP },
         { "dropout", "DROPOUT", (double)desc->dropout, desc->dropout > 0, RONDO_KERNEL_DROPOUT },
     };

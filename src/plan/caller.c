@@ -3,6 +3,7 @@
  * done to the outputs after it. */
 #include <math.h>
 
+#include "kernels/convert.h"
 #include "kernels/table.h"
 #include "plan/plan.h"
 
@@ -20,7 +21,7 @@ int ri_plan_start_forward(struct ri_run *run, const rondo_attention_fwd_t *tenso
     ri_run_bind(run, RI_T_V, tensors->v);
     ri_run_bind(run, RI_T_O, tensors->o);
     ri_run_bind(run, RI_T_LSE, tensors->lse);
-    run->o = tensors->o;
+    run->o = run->sums[RI_T_O] ? run->sums[RI_T_O] : tensors->o;
     run->lse = tensors->lse;
     run->seed = tensors->seed;
     run->sinks = tensors->sinks;
@@ -39,14 +40,12 @@ static void fold_sink(float *o, float *lse, float sink, int dim)
     *lse = (float)(top + log(sum));
 }
 
-void ri_run_finish(struct ri_run *run)
+static void fold_sinks(struct ri_run *run)
 {
     const struct ri_plan *plan = run->pass->plan;
     int64_t n = own_tokens(plan);
     int heads = plan->desc.q_heads, dim = plan->desc.v_dim;
 
-    if (run->pass->kind != RI_FORWARD || !run->sinks)
-        return;
     for (int64_t b = 0; b < plan->desc.batch; b++)
         for (int64_t i = 0; i < n; i++)
             for (int h = 0; h < heads; h++)
@@ -54,14 +53,38 @@ void ri_run_finish(struct ri_run *run)
                           run->sinks[h], dim);
 }
 
+void ri_run_finish(struct ri_run *run)
+{
+    const rondo_attention_desc_t *desc = &run->pass->plan->desc;
+    int64_t n = own_tokens(run->pass->plan);
+
+    if (run->pass->kind == RI_FORWARD && run->sinks)
+        fold_sinks(run);
+    for (int t = 0; t < RI_TENSORS; t++)
+        if (run->sums[t])
+            ri_convert_from_f32(run->outputs[t], ri_tensor_type(desc, (enum ri_tensor)t), run->sums[t],
+                                ri_tensor_elements(desc, (enum ri_tensor)t, n));
+}
+
 /* ---- backward ---- */
 
-static double delta_of(const float *o, const float *d_o, int dim)
+/* Of the head's rows whose first element is `at`, whatever their type. */
+static double delta_of(const struct ri_plan *plan, const rondo_attention_bwd_t *tensors, int64_t at)
 {
+    enum { SOME = 64 };
+    rondo_dtype_t type = plan->desc.dtype;
+    size_t bytes = ri_convert_bytes(type), first = (size_t)at * bytes;
+    float o[SOME], d_o[SOME];
     double sum = 0;
 
-    for (int c = 0; c < dim; c++)
-        sum += (double)o[c] * d_o[c];
+    for (int c = 0; c < plan->desc.v_dim; c += SOME, first += SOME * bytes) {
+        int count = plan->desc.v_dim - c < SOME ? plan->desc.v_dim - c : SOME;
+
+        ri_convert_to_f32(o, (const char *)tensors->o + first, type, (size_t)count);
+        ri_convert_to_f32(d_o, (const char *)tensors->d_o + first, type, (size_t)count);
+        for (int i = 0; i < count; i++)
+            sum += (double)o[i] * d_o[i];
+    }
     return sum;
 }
 
@@ -73,13 +96,17 @@ static void fill_delta(const struct ri_run *run, const rondo_attention_bwd_t *te
     int heads = plan->desc.q_heads, dim = plan->desc.v_dim;
     int64_t row = (int64_t)heads * dim;
 
-    if (!run->delta || n == 0)
-        return;
-    for (int64_t b = 0; b < plan->desc.batch; b++)
-        for (int h = 0; h < heads; h++)
-            ri_delta(run->delta + (b * heads + h) * n, 1,
-                     (const float *)tensors->o + b * n * row + h * dim, row,
-                     (const float *)tensors->d_o + b * n * row + h * dim, row, n, dim);
+    for (int64_t b = 0; b < plan->desc.batch && n > 0; b++)
+        for (int h = 0; h < heads; h++) {
+            int64_t at = b * n * row + h * dim;
+            float *delta = run->delta + (b * heads + h) * n;
+
+            if (plan->desc.dtype == RONDO_F32)
+                ri_delta(delta, 1, (const float *)tensors->o + at, row, (const float *)tensors->d_o + at, row, n,
+                         dim);
+            for (int64_t i = 0; i < n && plan->desc.dtype != RONDO_F32; i++)
+                delta[i] = (float)delta_of(plan, tensors, at + i * row);
+        }
 }
 
 /* What the rows of one head add to the gradient of its sink, whose weight is exp(sink - lse) and whose value is 0. */
@@ -95,8 +122,7 @@ static double sink_gradient(const struct ri_plan *plan, const rondo_attention_bw
             int64_t at = ((b * n + i) * heads + h) * dim;
 
             if (lse != -INFINITY)
-                sum -= exp(tensors->sinks[h] - lse) *
-                       delta_of((const float *)tensors->o + at, (const float *)tensors->d_o + at, dim);
+                sum -= exp(tensors->sinks[h] - lse) * delta_of(plan, tensors, at);
         }
     return sum;
 }
@@ -105,7 +131,8 @@ int ri_plan_start_backward(struct ri_run *run, const rondo_attention_bwd_t *tens
 {
     const struct ri_plan *plan = run->pass->plan;
 
-    fill_delta(run, tensors);
+    if (run->delta)
+        fill_delta(run, tensors);
     for (int h = 0; tensors->d_sinks && h < plan->desc.q_heads; h++)
         tensors->d_sinks[h] = (float)sink_gradient(plan, tensors, h);
     ri_run_bind(run, RI_T_Q, tensors->q);

@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "kernels/convert.h"
 #include "plan/cost.h"
 #include "schedule/candidates.h"
 
@@ -112,7 +113,7 @@ struct ri_cost ri_choice_cost(const struct ri_choice_query *query, enum ri_pass_
 {
     const struct ri_config *config = query->config;
     struct ri_problem problem = { query->ranks, query->tokens, query->desc, query->needs_o,
-                                  sizeof(float), (double)config->cost_flops };
+                                  (int)ri_convert_bytes(query->desc->dtype), (double)config->cost_flops };
     struct ri_cost cost = {
         .lane = { [RI_LANE_LOCAL] = { (double)config->cost_local_latency_us * 1e-6,
                                       (double)config->cost_local_bandwidth },

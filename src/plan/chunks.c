@@ -4,6 +4,7 @@
 
 #include "base/minmax.h"
 #include "base/status.h"
+#include "kernels/convert.h"
 
 /* Without a wish: as many as let work start soon, of a size that pays a message. */
 #define CHUNKS_OF_BLOCK 16
@@ -23,7 +24,7 @@ static int64_t token_bytes(const struct ri_pass *pass, int bundle)
     int64_t bytes = 0;
 
     for (; *t != RI_TENSORS; t++)
-        bytes += (int64_t)ri_tensor_bytes(&pass->plan->desc, *t, 1);
+        bytes += (int64_t)(ri_tensor_elements(&pass->plan->desc, *t, 1) * ri_convert_bytes(ri_pass_type(pass, *t)));
     return bytes;
 }
 

@@ -4,11 +4,9 @@
 
 #include "plan/plan.h"
 
-/* Forward O is a sum that may travel; backward it is the caller's. */
 static int is_element(enum ri_pass_kind kind, enum ri_tensor tensor)
 {
-    return tensor == RI_T_Q || tensor == RI_T_K || tensor == RI_T_V || tensor == RI_T_D_O ||
-           (tensor == RI_T_O && kind == RI_BACKWARD);
+    return tensor != RI_T_LSE && tensor != RI_T_DELTA && !ri_tensor_is_sum(kind, tensor);
 }
 
 /* Of the rank with most tokens. */

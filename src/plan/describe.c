@@ -9,8 +9,8 @@
 static size_t message_bytes(const struct ri_pass *pass, uint32_t index, const struct ri_message *message)
 {
     struct ri_region region = ri_message_region(pass, index, message);
-    struct ri_rows rows = ri_region_rows(&pass->plan->desc, (enum ri_tensor)message->tensor, NULL,
-                                         &region);
+    struct ri_rows rows = ri_region_rows(&pass->plan->desc, (enum ri_tensor)message->tensor,
+                                         ri_pass_type(pass, (enum ri_tensor)message->tensor), NULL, &region);
 
     return rows.rows * rows.row_bytes;
 }

@@ -20,7 +20,7 @@ struct ri_need ri_plan_need(const struct ri_plan *plan)
         need.scratch_bytes[RI_WORKSPACE] = whole_units(kernel->workspace_bytes(kernel->context, &plan->shape));
     if (!(kernel->flags & RONDO_KERNEL_MERGES)) {
         need.scratch_bytes[RI_PARTIAL_O] =
-            whole_units(ri_tensor_bytes(&plan->desc, RI_T_O, plan->max_tokens[RI_QUERIES]));
+            whole_units(ri_tensor_elements(&plan->desc, RI_T_O, plan->max_tokens[RI_QUERIES]) * sizeof(float));
         need.scratch_bytes[RI_PARTIAL_LSE] =
             whole_units(ri_tensor_bytes(&plan->desc, RI_T_LSE, plan->max_tokens[RI_QUERIES]));
     }

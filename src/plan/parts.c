@@ -2,6 +2,7 @@
 /* Which tokens the parts of a block are, and where they lie in a slot. */
 #include "base/minmax.h"
 #include "base/status.h"
+#include "kernels/convert.h"
 #include "plan/plan.h"
 
 int64_t ri_part_tokens(int64_t largest, int token_parts)
@@ -44,21 +45,22 @@ struct ri_operand ri_operand_block(const struct ri_operand *o, int i)
     return one;
 }
 
-rondo_tensor_t ri_region_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
+rondo_tensor_t ri_region_view(const struct ri_pass *pass, enum ri_tensor tensor, void *data,
                               const struct ri_region *region)
 {
-    rondo_tensor_t view = ri_tensor_view(desc, tensor, data, region->row);
+    rondo_tensor_t view = ri_tensor_view(&pass->plan->desc, tensor, data, region->row);
 
     if (data)
-        view.data = (float *)data + region->at * view.token_stride;
+        view.data = (char *)data + (size_t)(region->at * view.token_stride) *
+                                       ri_convert_bytes(ri_pass_type(pass, tensor));
     return view;
 }
 
-struct ri_rows ri_region_rows(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
-                              const struct ri_region *region)
+struct ri_rows ri_region_rows(const rondo_attention_desc_t *desc, enum ri_tensor tensor, rondo_dtype_t type,
+                              void *data, const struct ri_region *region)
 {
     struct ri_shape shape = ri_tensor_shape(desc, tensor);
-    size_t token_bytes = (size_t)shape.dim * sizeof(float);
+    size_t token_bytes = (size_t)shape.dim * ri_convert_bytes(type);
     struct ri_rows rows = { data, 0, 0, 0 };
 
     if (region->count == 0)

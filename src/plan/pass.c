@@ -18,6 +18,16 @@ const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle
     return ri_bundle_tensors(pass->kind, bundle, pass->plan->kernel.flags & RONDO_KERNEL_NEEDS_O);
 }
 
+rondo_dtype_t ri_pass_type(const struct ri_pass *pass, enum ri_tensor tensor)
+{
+    return ri_tensor_is_sum(pass->kind, tensor) ? RONDO_F32 : ri_tensor_type(&pass->plan->desc, tensor);
+}
+
+int ri_pass_rounds(const struct ri_pass *pass, enum ri_tensor tensor)
+{
+    return ri_tensor_is_sum(pass->kind, tensor) && ri_tensor_type(&pass->plan->desc, tensor) != RONDO_F32;
+}
+
 /* ---- messages ---- */
 
 /* Messages of a rank with all others: more would take gigabytes. */

@@ -39,12 +39,18 @@ enum ri_tensor {
 };
 
 /* The shape of one tensor of a block of n tokens: [batch][n][heads][dim], or, head_major,
- * [batch][heads][n].  fp32 elements. */
+ * [batch][heads][n]. */
 struct ri_shape {
     int heads, dim, head_major;
 };
 
 struct ri_shape ri_tensor_shape(const rondo_attention_desc_t *desc, enum ri_tensor tensor);
+size_t ri_tensor_elements(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens);
+enum ri_side ri_tensor_side(enum ri_tensor tensor);
+/* Does the pass add it up?  Then it is fp32 until the caller gets it. */
+int ri_tensor_is_sum(enum ri_pass_kind kind, enum ri_tensor tensor);
+/* As the caller has it. */
+rondo_dtype_t ri_tensor_type(const rondo_attention_desc_t *desc, enum ri_tensor tensor);
 size_t ri_tensor_bytes(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens);
 rondo_tensor_t ri_tensor_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
                               int64_t tokens);
@@ -134,7 +140,9 @@ struct ri_run {
     uint32_t number;            /* which start of the pass this is */
     void *stream;               /* of this start, for the kernel */
     uint64_t seed;              /* likewise; of dropout */
-    float *o, *lse;             /* of a forward: the caller's, [batch][n][q_heads][v_dim], [batch][q_heads][n] */
+    float *sums[RI_TENSORS];    /* in the arena, where the caller's outputs are rounded from; NULL: they are not */
+    void *outputs[RI_TENSORS];  /* the caller's memory for them */
+    float *o, *lse;             /* of a forward: where they end, [batch][n][q_heads][v_dim], [batch][q_heads][n] */
     const float *sinks;         /* [q_heads] the caller's; NULL: none, or no tokens */
     uint64_t pairs;             /* given to the kernel so far, over all starts */
 };
@@ -221,7 +229,7 @@ struct ri_region ri_operand_region(const struct ri_plan *plan, const struct ri_s
 /* Block i of an operand's blocks alone. */
 struct ri_operand ri_operand_block(const struct ri_operand *operand, int i);
 /* data: the slot's tensor, or NULL, which stays NULL. */
-rondo_tensor_t ri_region_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
+rondo_tensor_t ri_region_view(const struct ri_pass *pass, enum ri_tensor tensor, void *data,
                               const struct ri_region *region);
 
 /* The same as runs of bytes: one for each batch row, or for each head of it; none when it is empty. */
@@ -229,8 +237,8 @@ struct ri_rows {
     char *base;
     size_t rows, row_bytes, row_stride;
 };
-struct ri_rows ri_region_rows(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
-                              const struct ri_region *region);
+struct ri_rows ri_region_rows(const rondo_attention_desc_t *desc, enum ri_tensor tensor, rondo_dtype_t type,
+                              void *data, const struct ri_region *region);
 /* RONDO_ERR_UNSUPPORTED when a plan cannot lay out what the schedule names. */
 int ri_parts_check(const struct ri_schedule *s);
 
@@ -244,6 +252,11 @@ int ri_plan_messages(const struct ri_plan *plan);
 int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, enum ri_side side,
                         int32_t block);
 const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle bundle);
+/* The type in which a tensor lies in slots, the caller's included: what is read as the caller has it, sums in
+ * fp32. */
+rondo_dtype_t ri_pass_type(const struct ri_pass *pass, enum ri_tensor tensor);
+/* A sum that the caller wants in another type: it lies in memory of our own, and is rounded at the end. */
+int ri_pass_rounds(const struct ri_pass *pass, enum ri_tensor tensor);
 
 /* pieces.c.  init allocates for every length that may be bound, and lists; list allocates nothing. */
 int ri_pieces_init(struct ri_pass *pass);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "kernels/convert.h"
 #include "plan/chunks.h"
 
 /* ---- memory of our own slots ---- */
@@ -11,16 +12,35 @@
 /* Of a tensor of `tokens` tokens. */
 static size_t tensor_room(const struct ri_pass *pass, enum ri_tensor tensor, int64_t tokens)
 {
-    return (ri_tensor_bytes(&pass->plan->desc, tensor, tokens) + 63) & ~(size_t)63;
+    size_t element_bytes = ri_convert_bytes(ri_pass_type(pass, tensor));
+
+    return (ri_tensor_elements(&pass->plan->desc, tensor, tokens) * element_bytes + 63) & ~(size_t)63;
+}
+
+/* Sums that the caller wants in another type. */
+static size_t place_sums(const struct ri_pass *pass, struct ri_run *run, char *memory)
+{
+    size_t used = 0;
+
+    for (int t = 0; t < RI_TENSORS; t++) {
+        enum ri_tensor tensor = (enum ri_tensor)t;
+
+        if (!ri_pass_rounds(pass, tensor))
+            continue;
+        if (run)
+            run->sums[t] = (float *)(void *)(memory + used);
+        used += tensor_room(pass, tensor, pass->plan->max_tokens[ri_tensor_side(tensor)]);
+    }
+    return used;
 }
 
 size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory)
 {
-    size_t used = 0;
+    size_t used = place_sums(pass, run, memory);
 
     if (pass->kind == RI_BACKWARD && !(pass->plan->kernel.flags & RONDO_KERNEL_NEEDS_O)) {
         if (run)
-            run->delta = (float *)(void *)memory;
+            run->delta = (float *)(void *)(memory + used);
         used += tensor_room(pass, RI_T_DELTA, pass->plan->max_tokens[RI_QUERIES]);
     }
     for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
@@ -87,7 +107,7 @@ static struct ri_rows message_rows(struct ri_run *run, uint32_t index, const str
     }
     region = ri_message_region(run->pass, index, message);
     return ri_region_rows(&plan->desc, (enum ri_tensor)message->tensor,
-                          run->slots[slot][message->tensor], &region);
+                          ri_pass_type(run->pass, (enum ri_tensor)message->tensor), run->slots[slot][message->tensor], &region);
 }
 
 void ri_run_place_message(struct ri_run *run, uint32_t step, uint32_t m)
@@ -153,6 +173,10 @@ void ri_run_bind(struct ri_run *run, enum ri_tensor tensor, const void *data)
 {
     const struct ri_schedule *s = run->pass->schedule;
 
+    if (run->sums[tensor]) {
+        run->outputs[tensor] = (void *)(uintptr_t)data;
+        data = run->sums[tensor];
+    }
     for (uint32_t i = 0; i < s->slot_count; i++)
         if (!ri_slot_is_ours(&s->slots[i]))
             run->slots[i][tensor] = (void *)(uintptr_t)data;

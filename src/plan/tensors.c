@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tensors of attention look like, and which of them travel together. */
+#include "kernels/convert.h"
 #include "plan/plan.h"
 
 #include <assert.h>
@@ -34,12 +35,33 @@ struct ri_shape ri_tensor_shape(const rondo_attention_desc_t *desc, enum ri_tens
     return shapes[tensor];
 }
 
-size_t ri_tensor_bytes(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens)
+size_t ri_tensor_elements(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens)
 {
     struct ri_shape shape = ri_tensor_shape(desc, tensor);
 
-    return (size_t)desc->batch * (size_t)tokens * (size_t)shape.heads * (size_t)shape.dim *
-           sizeof(float);
+    return (size_t)desc->batch * (size_t)tokens * (size_t)shape.heads * (size_t)shape.dim;
+}
+
+enum ri_side ri_tensor_side(enum ri_tensor tensor)
+{
+    return tensor == RI_T_K || tensor == RI_T_V || tensor == RI_T_DK || tensor == RI_T_DV ? RI_KEYS : RI_QUERIES;
+}
+
+int ri_tensor_is_sum(enum ri_pass_kind kind, enum ri_tensor tensor)
+{
+    if (kind == RI_FORWARD)
+        return tensor == RI_T_O || tensor == RI_T_LSE;
+    return tensor == RI_T_DQ || tensor == RI_T_DK || tensor == RI_T_DV;
+}
+
+rondo_dtype_t ri_tensor_type(const rondo_attention_desc_t *desc, enum ri_tensor tensor)
+{
+    return tensor == RI_T_LSE || tensor == RI_T_DELTA ? RONDO_F32 : desc->dtype;
+}
+
+size_t ri_tensor_bytes(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens)
+{
+    return ri_tensor_elements(desc, tensor, tokens) * ri_convert_bytes(ri_tensor_type(desc, tensor));
 }
 
 rondo_tensor_t ri_tensor_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,

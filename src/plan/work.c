@@ -17,7 +17,7 @@ static rondo_tensor_t view(const struct ri_run *run, const struct ri_operand *op
     if (operand->slot < 0)
         return (rondo_tensor_t){ NULL, 0, 0, 0 };
     region = ri_operand_region(plan, run->pass->schedule, operand);
-    return ri_region_view(&plan->desc, tensor, run->slots[operand->slot][tensor], &region);
+    return ri_region_view(run->pass, tensor, run->slots[operand->slot][tensor], &region);
 }
 
 /* One chunk of as many of an operand. */
@@ -38,7 +38,8 @@ static struct ri_rows rows_of(const struct ri_run *run, const struct ri_operand 
 {
     struct ri_region region = region_of(run, operand, chunk);
 
-    return ri_region_rows(&run->pass->plan->desc, tensor, run->slots[operand->slot][tensor], &region);
+    return ri_region_rows(&run->pass->plan->desc, tensor, ri_pass_type(run->pass, tensor),
+                          run->slots[operand->slot][tensor], &region);
 }
 
 static const enum ri_tensor *tensors_of(const struct ri_run *run, const struct ri_operand *operand)

@@ -27,13 +27,28 @@ void features_narrow(void *to, rondo_dtype_t type, const float *from, size_t cou
         ((uint16_t *)to)[i] = type == RONDO_BF16 ? ri_bf16_of_f32(from[i]) : ri_f16_of_f32(from[i]);
 }
 
-void *features_narrowed(rondo_dtype_t type, const float *from, size_t count)
+void features_widen(float *to, rondo_dtype_t type, const void *from, size_t count)
 {
-    void *to = from ? allocate(count * sizeof(float)) : NULL;
+    for (size_t i = 0; i < count; i++)
+        to[i] = type == RONDO_F32    ? ((const float *)from)[i]
+                : type == RONDO_BF16 ? ri_f32_of_bf16(((const uint16_t *)from)[i])
+                                     : ri_f32_of_f16(((const uint16_t *)from)[i]);
+}
 
-    if (to)
-        features_narrow(to, type, from, count);
-    return to;
+void features_round(rondo_dtype_t type, float *x, size_t count)
+{
+    for (size_t i = 0; i < count && type != RONDO_F32; i++)
+        x[i] = type == RONDO_BF16 ? ri_f32_of_bf16(ri_bf16_of_f32(x[i])) : ri_f32_of_f16(ri_f16_of_f32(x[i]));
+}
+
+void features_round_problem(struct problem *p, rondo_dtype_t type)
+{
+    size_t rows = (size_t)(p->batch * p->tokens);
+
+    features_round(type, p->q, rows * (size_t)p->q_heads * (size_t)p->qk_dim);
+    features_round(type, p->k, rows * (size_t)p->kv_heads * (size_t)p->qk_dim);
+    features_round(type, p->v, rows * (size_t)p->kv_heads * (size_t)p->v_dim);
+    features_round(type, p->d_o, rows * (size_t)p->q_heads * (size_t)p->v_dim);
 }
 
 /* ---- one row: scores, weights, and what goes back ---- */
@@ -261,7 +276,9 @@ static void backward_pair(const rondo_kernel_backward_t *a, const rondo_tile_t *
     double x = cap(s->scale * product(s, &a->q, query, h, &a->k, key, kv, b, s->qk_dim), s->softcap, &slope);
     double p = lse == -INFINITY ? 0 : exp(x - lse);
     double dp = keep * product(s, &a->d_o, query, h, &a->v, key, kv, b, s->v_dim);
-    double g = p * (dp - *at(&a->delta, b, query, h)) * slope * s->scale;
+    double delta = a->delta.data ? (double)*at(&a->delta, b, query, h)
+                                 : product(s, &a->o, query, h, &a->d_o, query, h, b, s->v_dim);
+    double g = p * (dp - delta) * slope * s->scale;
 
     for (int c = 0; c < s->qk_dim; c++) {
         dq[c] += (float)(g * get(&a->k, s->dtype, b, key, kv, c));
@@ -295,4 +312,10 @@ const rondo_kernel_t features_partial_kernel = {
     .struct_bytes = sizeof(features_partial_kernel), .name = "partial",
     .flags = RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP | RONDO_KERNEL_DROPOUT,
     .forward = forward_alone, .backward = backward,
+};
+
+const rondo_kernel_t features_o_kernel = {
+    .struct_bytes = sizeof(features_o_kernel), .name = "takes o",
+    .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_NEEDS_O | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16,
+    .forward = forward, .backward = backward,
 };

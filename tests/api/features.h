@@ -22,9 +22,14 @@ extern const rondo_kernel_t features_kernel;
 /* The same, but that it does not merge. */
 extern const rondo_kernel_t features_partial_kernel;
 
-/* Numbers of type: what a caller would have. */
+/* The same, but that it computes delta from o. */
+extern const rondo_kernel_t features_o_kernel;
+
+/* Rounds to a type; there and back; and what it was exactly. */
 void features_narrow(void *to, rondo_dtype_t type, const float *from, size_t count);
-/* NULL stays NULL; exits when out of memory.  The caller frees. */
-void *features_narrowed(rondo_dtype_t type, const float *from, size_t count);
+void features_round(rondo_dtype_t type, float *x, size_t count);
+void features_widen(float *to, rondo_dtype_t type, const void *from, size_t count);
+/* The inputs of a problem, so that callers of that type have exactly these. */
+void features_round_problem(struct problem *p, rondo_dtype_t type);
 
 #endif

@@ -153,6 +153,13 @@ tests_api_test_dropout_SOURCES = tests/api/test_dropout.c $(api_features) $(api_
 tests_api_test_dropout_CFLAGS = $(test_cflags)
 tests_api_test_dropout_LDADD = $(test_ldadd)
 
+api_typed = tests/api/typed.c tests/api/typed.h $(api_features)
+
+check_PROGRAMS += tests/api/test_types
+tests_api_test_types_SOURCES = tests/api/test_types.c $(api_typed) $(api_shard)
+tests_api_test_types_CFLAGS = $(test_cflags)
+tests_api_test_types_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_sinks
 tests_api_test_sinks_SOURCES = tests/api/test_sinks.c $(api_features) $(api_shard)
 tests_api_test_sinks_CFLAGS = $(test_cflags)
