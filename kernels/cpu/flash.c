@@ -2,6 +2,8 @@
 /* Attention in blocks, in fp32: the choice of inner loops, and what forward and backward share. */
 #include "kernels/cpu/flash.h"
 
+#include "base/status.h"
+
 const struct ri_flash_ops *const ri_flash_variants[] = {
 #if defined(__x86_64__)
     &ri_flash_avx512,
@@ -39,20 +41,63 @@ struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int 
     return band;
 }
 
-/* Sixteen keys at a time: of more, a power of two apart, too many would fall on one cache set. */
+int ri_flash_refuse(const rondo_kernel_shape_t *shape, const void *workspace)
+{
+    if (!ri_convert_bytes(shape->dtype))
+        return ri_error(RONDO_ERR_UNSUPPORTED, "kernel flash: dtype %d; it takes float32, bfloat16 and float16",
+                        (int)shape->dtype);
+    if (!workspace)
+        return ri_error(RONDO_ERR_ARGUMENT, "kernel flash: workspace is NULL; give its bytes");
+    return 0;
+}
+
+static const void *source_row(const struct ri_flash_source *src, int i)
+{
+    return (const char *)src->data + i * src->stride * (int64_t)ri_convert_bytes(src->type);
+}
+
+void ri_flash_load_rows(const struct ri_flash_ops *ops, float *dst, int row, struct ri_flash_source src,
+                        int count, int dim, float factor)
+{
+    if (src.type == RONDO_F32) {
+        ops->scale_rows(dst, row, src.data, src.stride, count, dim, factor);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        ri_convert_to_f32(dst + (int64_t)i * row, source_row(&src, i), src.type, (size_t)dim);
+    ops->scale_rows(dst, row, dst, row, count, dim, factor);
+}
+
 static void transpose_strip(float *dst, const float *src, int64_t stride, int count, int dim)
 {
     for (int d = 0; d < dim; d++)
-        for (int j = 0; j < 16; j++)
+        for (int j = 0; j < RI_FLASH_STRIP; j++)
             dst[d * RI_FLASH_KEYS + j] = j < count ? src[j * stride + d] : 0;
 }
 
-void ri_flash_transpose(float *dst, const float *src, int64_t stride, int count, int dim)
+/* Rows i to i + count as floats, *stride apart: where they lie, or converted into strip. */
+static const float *as_floats(const struct ri_flash_source *src, int i, int count, int dim, float *strip,
+                              int64_t *stride)
 {
-    for (int j = 0; j < count; j += RI_FLASH_KEYS, dst += (int64_t)dim * RI_FLASH_KEYS)
-        for (int strip = 0; strip < RI_FLASH_KEYS; strip += 16)
-            transpose_strip(dst + strip, src + (int64_t)(j + strip) * stride, stride,
-                            count - j - strip, dim);
+    *stride = src->stride;
+    if (src->type == RONDO_F32)
+        return source_row(src, i);
+    *stride = dim;
+    for (int j = 0; j < count; j++)
+        ri_convert_to_f32(strip + (int64_t)j * dim, source_row(src, i + j), src->type, (size_t)dim);
+    return strip;
+}
+
+void ri_flash_transpose(float *dst, struct ri_flash_source src, int count, int dim, float *strip)
+{
+    for (int j = 0; j < count || j % RI_FLASH_KEYS; j += RI_FLASH_STRIP) {
+        float *block = dst + (int64_t)(j / RI_FLASH_KEYS) * dim * RI_FLASH_KEYS;
+        int keys = ri_flash_min(RI_FLASH_STRIP, count - j);
+        int64_t stride;
+        const float *rows = as_floats(&src, j, keys, dim, strip, &stride);
+
+        transpose_strip(block + j % RI_FLASH_KEYS, rows, stride, keys, dim);
+    }
 }
 
 static size_t flash_workspace(void *context, const rondo_kernel_shape_t *shape)
@@ -75,7 +120,7 @@ static int flash_backward(void *context, const rondo_kernel_backward_t *args)
 const rondo_kernel_t ri_kernel_flash = {
     .struct_bytes = sizeof(rondo_kernel_t),
     .name = "flash",
-    .flags = RONDO_KERNEL_MERGES,
+    .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16,
     .workspace_bytes = flash_workspace,
     .forward = flash_forward,
     .backward = flash_backward,

@@ -13,6 +13,9 @@
  * line. */
 enum { RI_FLASH_QUERIES = 96, RI_FLASH_KEYS = 64, RI_FLASH_PAD = 16 };
 
+/* Keys transposed at a time: of more, a power of two apart, too many would fall on one cache set. */
+enum { RI_FLASH_STRIP = 16 };
+
 #define RI_INLINE static inline __attribute__((always_inline))
 
 /* c[r][n] = or += sum over d of a[r * a_row + d * a_col] * b[d][n], for 0 <= r < rows, 0 <= n <
@@ -108,7 +111,28 @@ static inline int ri_flash_panel(const rondo_kernel_shape_t *shape, int most)
     return blocks < most / RI_FLASH_KEYS ? (int)blocks * RI_FLASH_KEYS : most;
 }
 
-/* dst[block][d][RI_FLASH_KEYS] from src[key][d], zero behind the last key. */
-void ri_flash_transpose(float *dst, const float *src, int64_t stride, int count, int dim);
+/* 0, or the error of a dtype that flash does not take or a workspace that is not there. */
+int ri_flash_refuse(const rondo_kernel_shape_t *shape, const void *workspace);
+
+/* Tokens of one head of a caller's tensor, `stride` elements apart. */
+struct ri_flash_source {
+    const void *data;
+    int64_t stride;
+    rondo_dtype_t type;
+};
+
+static inline struct ri_flash_source ri_flash_source(const rondo_tensor_t *x, rondo_dtype_t type,
+                                                     int64_t b, int64_t t, int64_t h)
+{
+    return (struct ri_flash_source){ri_tensor_typed_row(x, type, b, t, h), x->token_stride, type};
+}
+
+/* dst[i][d] = factor * src[i][d] for d < dim, and zero up to row. */
+void ri_flash_load_rows(const struct ri_flash_ops *ops, float *dst, int row, struct ri_flash_source src,
+                        int count, int dim, float factor);
+
+/* dst[block][d][RI_FLASH_KEYS] from src[key][d], zero behind the last key.  strip [RI_FLASH_STRIP][dim] is
+ * scratch. */
+void ri_flash_transpose(float *dst, struct ri_flash_source src, int count, int dim, float *strip);
 
 #endif

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "kernels/cpu/flash.h"
 
 enum { PANEL_KEYS = 256 };
@@ -19,6 +18,7 @@ struct space {
     float *p, *ds;      /* [96][64] */
     float *dq;          /* [96][k_row] */
     float *lse, *delta; /* [96], lse in base 2, +inf where the row has none */
+    float *strip;       /* [16][the larger dim] */
     int k_row, v_row;
 };
 
@@ -41,6 +41,8 @@ static size_t lay_out(struct space *w, float *workspace, const rondo_kernel_shap
     w->dq = ri_flash_take(workspace, &used, queries * w->k_row);
     w->lse = ri_flash_take(workspace, &used, queries);
     w->delta = ri_flash_take(workspace, &used, queries);
+    w->strip = ri_flash_take(workspace, &used,
+                             (int64_t)RI_FLASH_STRIP * ri_flash_max(shape->qk_dim, shape->v_dim));
     return used;
 }
 
@@ -149,10 +151,11 @@ static void load_queries(const struct place *at, int64_t query, int rows, int h)
     const rondo_kernel_shape_t *shape = a->shape;
     const struct space *w = &at->w;
 
-    at->ops->scale_rows(w->q, w->k_row, ri_tensor_row(&a->q, at->b, query, h), a->q.token_stride,
-                        rows, shape->qk_dim, (float)(shape->scale * M_LOG2E));
-    at->ops->scale_rows(w->d_o, w->v_row, ri_tensor_row(&a->d_o, at->b, query, h),
-                        a->d_o.token_stride, rows, shape->v_dim, 1);
+    ri_flash_load_rows(at->ops, w->q, w->k_row,
+                       ri_flash_source(&a->q, shape->dtype, at->b, query, h), rows, shape->qk_dim,
+                       (float)(shape->scale * M_LOG2E));
+    ri_flash_load_rows(at->ops, w->d_o, w->v_row,
+                       ri_flash_source(&a->d_o, shape->dtype, at->b, query, h), rows, shape->v_dim, 1);
     memset(w->dq, 0, (size_t)rows * (size_t)w->k_row * sizeof *w->dq);
     for (int i = 0; i < rows; i++) {
         float lse = *ri_tensor_row(&a->lse, at->b, query + i, h);
@@ -194,13 +197,13 @@ static void load_panel(const struct place *at, int64_t key, int kv_head)
     const rondo_kernel_backward_t *a = at->args;
     const rondo_kernel_shape_t *shape = a->shape;
     const struct space *w = &at->w;
-    const float *k = ri_tensor_row(&a->k, at->b, key, kv_head);
+    struct ri_flash_source k = ri_flash_source(&a->k, shape->dtype, at->b, key, kv_head);
     size_t count = (size_t)at->panel_count;
 
-    ri_flash_transpose(w->kt, k, a->k.token_stride, at->panel_count, shape->qk_dim);
-    ri_flash_transpose(w->vt, ri_tensor_row(&a->v, at->b, key, kv_head), a->v.token_stride,
-                       at->panel_count, shape->v_dim);
-    at->ops->scale_rows(w->k, w->k_row, k, a->k.token_stride, at->panel_count, shape->qk_dim, 1);
+    ri_flash_transpose(w->kt, k, at->panel_count, shape->qk_dim, w->strip);
+    ri_flash_transpose(w->vt, ri_flash_source(&a->v, shape->dtype, at->b, key, kv_head),
+                       at->panel_count, shape->v_dim, w->strip);
+    ri_flash_load_rows(at->ops, w->k, w->k_row, k, at->panel_count, shape->qk_dim, 1);
     memset(w->dk, 0, count * (size_t)w->k_row * sizeof *w->dk);
     memset(w->dv, 0, count * (size_t)w->v_row * sizeof *w->dv);
 }
@@ -230,13 +233,10 @@ int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backwar
 {
     const rondo_kernel_shape_t *shape = args->shape;
     struct place at = {.ops = ops, .args = args};
-    int panel = ri_flash_panel(shape, PANEL_KEYS);
+    int panel = ri_flash_panel(shape, PANEL_KEYS), err = ri_flash_refuse(shape, args->workspace);
 
-    if (shape->dtype != RONDO_F32)
-        return ri_error(RONDO_ERR_UNSUPPORTED, "kernel flash: dtype %d; it takes float32 alone",
-                        (int)shape->dtype);
-    if (!args->workspace)
-        return ri_error(RONDO_ERR_ARGUMENT, "kernel flash: workspace is NULL; give its bytes");
+    if (err)
+        return err;
     lay_out(&at.w, args->workspace, shape);
     for (at.b = 0; at.b < shape->batch; at.b++)
         for (int h = 0; h < shape->kv_heads; h++)

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/status.h"
 #include "kernels/cpu/flash.h"
 
 enum { PANEL_KEYS = 1024 };
@@ -17,6 +16,7 @@ struct space {
     float *s;               /* [96][64] */
     float *o;               /* [96][v_row] */
     float *top, *sum, *lse; /* [96] */
+    float *strip;           /* [16][qk_dim] */
     int v_row;
 };
 
@@ -34,6 +34,7 @@ static size_t lay_out(struct space *w, float *workspace, const rondo_kernel_shap
     w->top = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
     w->sum = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
     w->lse = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
+    w->strip = ri_flash_take(workspace, &used, (int64_t)RI_FLASH_STRIP * shape->qk_dim);
     return used;
 }
 
@@ -139,8 +140,9 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
     const struct space *w = &at->w;
     int64_t query = at->tile->q_first + first;
 
-    at->ops->scale_rows(w->q, shape->qk_dim, ri_tensor_row(&a->q, at->b, query, h),
-                        a->q.token_stride, rows, shape->qk_dim, (float)(shape->scale * M_LOG2E));
+    ri_flash_load_rows(at->ops, w->q, shape->qk_dim,
+                       ri_flash_source(&a->q, shape->dtype, at->b, query, h), rows, shape->qk_dim,
+                       (float)(shape->scale * M_LOG2E));
     memset(w->o, 0, (size_t)rows * (size_t)w->v_row * sizeof *w->o);
     memset(w->sum, 0, (size_t)rows * sizeof *w->sum);
     for (int i = 0; i < rows; i++)
@@ -163,10 +165,11 @@ static void run_panel(const struct place *at, int kv_head)
     int64_t key = at->tile->k_first + at->panel_first;
     int group = shape->q_heads / shape->kv_heads;
 
-    ri_flash_transpose(at->w.kt, ri_tensor_row(&a->k, at->b, key, kv_head), a->k.token_stride,
-                       at->panel_count, shape->qk_dim);
-    at->ops->scale_rows(at->w.v, at->w.v_row, ri_tensor_row(&a->v, at->b, key, kv_head),
-                        a->v.token_stride, at->panel_count, shape->v_dim, 1);
+    ri_flash_transpose(at->w.kt, ri_flash_source(&a->k, shape->dtype, at->b, key, kv_head),
+                       at->panel_count, shape->qk_dim, at->w.strip);
+    ri_flash_load_rows(at->ops, at->w.v, at->w.v_row,
+                       ri_flash_source(&a->v, shape->dtype, at->b, key, kv_head), at->panel_count,
+                       shape->v_dim, 1);
     for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
         for (int64_t i = 0; i < at->tile->q_count; i += RI_FLASH_QUERIES) {
             int rows = ri_flash_min(RI_FLASH_QUERIES, at->tile->q_count - i);
@@ -180,13 +183,10 @@ int ri_flash_forward(const struct ri_flash_ops *ops, const rondo_kernel_forward_
 {
     const rondo_kernel_shape_t *shape = args->shape;
     struct place at = {.ops = ops, .args = args};
-    int panel = ri_flash_panel(shape, PANEL_KEYS);
+    int panel = ri_flash_panel(shape, PANEL_KEYS), err = ri_flash_refuse(shape, args->workspace);
 
-    if (shape->dtype != RONDO_F32)
-        return ri_error(RONDO_ERR_UNSUPPORTED, "kernel flash: dtype %d; it takes float32 alone",
-                        (int)shape->dtype);
-    if (!args->workspace)
-        return ri_error(RONDO_ERR_ARGUMENT, "kernel flash: workspace is NULL; give its bytes");
+    if (err)
+        return err;
     lay_out(&at.w, args->workspace, shape);
     for (at.b = 0; at.b < shape->batch; at.b++)
         for (int h = 0; h < shape->kv_heads; h++)

@@ -29,20 +29,50 @@ static void add_rounded(float *acc, const double *x, int dim)
         acc[d] = (float)(acc[d] + x[d]);
 }
 
-/* Doubles: one row of scores, or of probabilities, and one row each of q and v. */
+struct scratch {
+    double *scores;         /* [max_k_tokens] */
+    double *qk, *v;         /* [qk_dim], [v_dim]: sums */
+    float *q_row, *k_row;   /* [qk_dim]: tensors of 16 bits are widened here */
+    float *v_row, *d_o_row; /* [v_dim] */
+};
+
+static size_t lay_out(struct scratch *w, double *workspace, const rondo_kernel_shape_t *shape)
+{
+    size_t qk = (size_t)shape->qk_dim, v = (size_t)shape->v_dim, keys = (size_t)shape->max_k_tokens;
+    float *rows;
+
+    if (workspace) {
+        rows = (float *)(workspace + keys + qk + v);
+        *w = (struct scratch){.scores = workspace, .qk = workspace + keys, .v = workspace + keys + qk,
+                              .q_row = rows, .k_row = rows + qk,
+                              .v_row = rows + 2 * qk, .d_o_row = rows + 2 * qk + v};
+    }
+    return keys + 2 * (qk + v); /* two floats count as one of the doubles */
+}
+
 static size_t reference_workspace(void *context, const rondo_kernel_shape_t *shape)
 {
-    size_t row_count = (size_t)shape->qk_dim + (size_t)shape->v_dim;
-
-    return ((size_t)shape->max_k_tokens + row_count) * sizeof(double);
+    return lay_out(NULL, NULL, shape) * sizeof(double);
 }
 
 static int check_dtype(const rondo_kernel_shape_t *shape)
 {
-    if (shape->dtype == RONDO_F32)
+    if (ri_convert_bytes(shape->dtype))
         return 0;
-    return ri_error(RONDO_ERR_UNSUPPORTED, "kernel reference: dtype %d; it takes float32 alone",
+    return ri_error(RONDO_ERR_UNSUPPORTED, "kernel reference: dtype %d; it takes float32, bfloat16 and float16",
                     (int)shape->dtype);
+}
+
+/* Row (b, t, h) of q, k, v or dO as floats: where it lies, or in widened. */
+static const float *read_row(const rondo_tensor_t *x, rondo_dtype_t type, int64_t b, int64_t t, int h, int dim,
+                             float *widened)
+{
+    const void *row = ri_tensor_typed_row(x, type, b, t, h);
+
+    if (type == RONDO_F32)
+        return row;
+    ri_convert_to_f32(widened, row, type, (size_t)dim);
+    return widened;
 }
 
 /* Folds the row (o_i, lse_i) into (o, lse); lse_i is a number.  The weights sum to one. */
@@ -56,124 +86,136 @@ static void merge_row(float *o, float *lse, const double *o_i, double lse_i, int
     *lse = (float)(m + log(old + new));
 }
 
-/* Query i of the tile, head h, against the keys it sees.  p[k_count] is scratch, o_i [v_dim]. */
-static void forward_row(const rondo_kernel_forward_t *a, const rondo_tile_t *tile, int64_t b, int h,
-                        int64_t i, double *p, double *o_i)
+/* Query i of the tile, head h, against the keys it sees. */
+static void forward_row(const rondo_kernel_forward_t *a, const struct scratch *w, const rondo_tile_t *tile,
+                        int64_t b, int h, int64_t i)
 {
     const rondo_kernel_shape_t *s = a->shape;
     struct ri_range keys = ri_tile_keys(tile, i);
     int kv_head = h / (s->q_heads / s->kv_heads);
-    const float *q = ri_tensor_row(&a->q, b, tile->q_first + i, h);
-    double m = -INFINITY, sum = 0;
+    const float *q = read_row(&a->q, s->dtype, b, tile->q_first + i, h, s->qk_dim, w->q_row);
+    double m = -INFINITY, sum = 0, *p = w->scores;
 
     for (int64_t j = keys.first; j < keys.end; j++) {
-        p[j] = s->scale * dot(q, ri_tensor_row(&a->k, b, tile->k_first + j, kv_head), s->qk_dim);
+        p[j] = s->scale * dot(q, read_row(&a->k, s->dtype, b, tile->k_first + j, kv_head, s->qk_dim, w->k_row),
+                              s->qk_dim);
         m = isnan(m) || p[j] <= m ? m : p[j]; /* a NaN stays */
     }
     if ((float)m == -INFINITY) /* no lse could say more of it */
         return;
-    memset(o_i, 0, (size_t)s->v_dim * sizeof *o_i);
+    memset(w->v, 0, (size_t)s->v_dim * sizeof *w->v);
     for (int64_t j = keys.first; j < keys.end; j++) {
         double e = exp(p[j] - m);
 
         sum += e;
-        add_scaled(o_i, e, ri_tensor_row(&a->v, b, tile->k_first + j, kv_head), s->v_dim);
+        add_scaled(w->v, e, read_row(&a->v, s->dtype, b, tile->k_first + j, kv_head, s->v_dim, w->v_row),
+                   s->v_dim);
     }
     for (int d = 0; d < s->v_dim; d++)
-        o_i[d] /= sum;
+        w->v[d] /= sum;
     merge_row(ri_tensor_row(&a->o, b, tile->q_first + i, h),
-              ri_tensor_row(&a->lse, b, tile->q_first + i, h), o_i, m + log(sum), s->v_dim);
+              ri_tensor_row(&a->lse, b, tile->q_first + i, h), w->v, m + log(sum), s->v_dim);
 }
 
 static int reference_forward(void *context, const rondo_kernel_forward_t *a)
 {
-    double *p = a->workspace, *o_i = p + a->shape->max_k_tokens;
+    struct scratch w;
     int err = check_dtype(a->shape);
 
     if (err)
         return err;
+    lay_out(&w, a->workspace, a->shape);
     for (int64_t b = 0; b < a->shape->batch; b++)
         for (int h = 0; h < a->shape->q_heads; h++)
             for (int t = 0; t < a->tile_count; t++)
                 for (int64_t i = 0; i < a->tiles[t].q_count; i++)
-                    forward_row(a, &a->tiles[t], b, h, i, p, o_i);
+                    forward_row(a, &w, &a->tiles[t], b, h, i);
     return 0;
 }
 
-/* One pair: p and ds = p * (dp - delta) * scale, or false where the row has no sum to divide by. */
-static int backward_pair(const rondo_kernel_backward_t *a, int64_t b, int h, int64_t query,
-                         int64_t key, double *p, double *ds)
+/* Query i and key j of a tile, and what their gradients are made of: p of dv, and ds = p * (dp - delta) * scale
+ * of dq and dk.  Rows stay until the next pair. */
+struct pair {
+    const float *q, *k, *d_o;
+    double p, ds;
+};
+
+/* False where the row has no sum to divide by. */
+static int backward_pair(const rondo_kernel_backward_t *a, const struct scratch *w, const rondo_tile_t *tile,
+                         int64_t b, int h, int64_t i, int64_t j, struct pair *pair)
 {
     const rondo_kernel_shape_t *s = a->shape;
+    int64_t query = tile->q_first + i, key = tile->k_first + j;
     int kv_head = h / (s->q_heads / s->kv_heads);
     double lse = *ri_tensor_row(&a->lse, b, query, h), dp;
 
     if (lse == -INFINITY)
         return 0;
-    *p = exp(s->scale * dot(ri_tensor_row(&a->q, b, query, h),
-                            ri_tensor_row(&a->k, b, key, kv_head), s->qk_dim) -
-             lse);
-    dp = dot(ri_tensor_row(&a->d_o, b, query, h), ri_tensor_row(&a->v, b, key, kv_head), s->v_dim);
-    *ds = *p * (dp - *ri_tensor_row(&a->delta, b, query, h)) * s->scale;
+    pair->q = read_row(&a->q, s->dtype, b, query, h, s->qk_dim, w->q_row);
+    pair->k = read_row(&a->k, s->dtype, b, key, kv_head, s->qk_dim, w->k_row);
+    pair->d_o = read_row(&a->d_o, s->dtype, b, query, h, s->v_dim, w->d_o_row);
+    pair->p = exp(s->scale * dot(pair->q, pair->k, s->qk_dim) - lse);
+    dp = dot(pair->d_o, read_row(&a->v, s->dtype, b, key, kv_head, s->v_dim, w->v_row), s->v_dim);
+    pair->ds = pair->p * (dp - *ri_tensor_row(&a->delta, b, query, h)) * s->scale;
     return 1;
 }
 
-/* dq of query i of the tile.  dq [qk_dim] is scratch. */
-static void backward_query(const rondo_kernel_backward_t *a, const rondo_tile_t *tile, int64_t b,
-                           int h, int64_t i, double *dq)
+/* dq of query i of the tile. */
+static void backward_query(const rondo_kernel_backward_t *a, const struct scratch *w, const rondo_tile_t *tile,
+                           int64_t b, int h, int64_t i)
 {
-    const rondo_kernel_shape_t *s = a->shape;
+    int qk_dim = a->shape->qk_dim;
     struct ri_range keys = ri_tile_keys(tile, i);
-    int kv_head = h / (s->q_heads / s->kv_heads);
-    double p, ds;
+    struct pair pair;
 
-    memset(dq, 0, (size_t)s->qk_dim * sizeof *dq);
+    memset(w->qk, 0, (size_t)qk_dim * sizeof *w->qk);
     for (int64_t j = keys.first; j < keys.end; j++)
-        if (backward_pair(a, b, h, tile->q_first + i, tile->k_first + j, &p, &ds))
-            add_scaled(dq, ds, ri_tensor_row(&a->k, b, tile->k_first + j, kv_head), s->qk_dim);
-    add_rounded(ri_tensor_row(&a->dq, b, tile->q_first + i, h), dq, s->qk_dim);
+        if (backward_pair(a, w, tile, b, h, i, j, &pair))
+            add_scaled(w->qk, pair.ds, pair.k, qk_dim);
+    add_rounded(ri_tensor_row(&a->dq, b, tile->q_first + i, h), w->qk, qk_dim);
 }
 
-/* dk and dv of key j of the tile, from all query heads that read it.  dk [qk_dim], dv [v_dim]. */
-static void backward_key(const rondo_kernel_backward_t *a, const rondo_tile_t *tile, int64_t b,
-                         int kv_head, int64_t j, double *dk, double *dv)
+/* dk and dv of key j of the tile, from all query heads that read it. */
+static void backward_key(const rondo_kernel_backward_t *a, const struct scratch *w, const rondo_tile_t *tile,
+                         int64_t b, int kv_head, int64_t j)
 {
     const rondo_kernel_shape_t *s = a->shape;
     struct ri_range queries = ri_tile_rows(tile, j);
     int group = s->q_heads / s->kv_heads;
-    double p, ds;
+    struct pair pair;
 
-    memset(dk, 0, (size_t)s->qk_dim * sizeof *dk);
-    memset(dv, 0, (size_t)s->v_dim * sizeof *dv);
+    memset(w->qk, 0, (size_t)s->qk_dim * sizeof *w->qk);
+    memset(w->v, 0, (size_t)s->v_dim * sizeof *w->v);
     for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
         for (int64_t i = queries.first; i < queries.end; i++)
-            if (backward_pair(a, b, h, tile->q_first + i, tile->k_first + j, &p, &ds)) {
-                add_scaled(dk, ds, ri_tensor_row(&a->q, b, tile->q_first + i, h), s->qk_dim);
-                add_scaled(dv, p, ri_tensor_row(&a->d_o, b, tile->q_first + i, h), s->v_dim);
+            if (backward_pair(a, w, tile, b, h, i, j, &pair)) {
+                add_scaled(w->qk, pair.ds, pair.q, s->qk_dim);
+                add_scaled(w->v, pair.p, pair.d_o, s->v_dim);
             }
-    add_rounded(ri_tensor_row(&a->dk, b, tile->k_first + j, kv_head), dk, s->qk_dim);
-    add_rounded(ri_tensor_row(&a->dv, b, tile->k_first + j, kv_head), dv, s->v_dim);
+    add_rounded(ri_tensor_row(&a->dk, b, tile->k_first + j, kv_head), w->qk, s->qk_dim);
+    add_rounded(ri_tensor_row(&a->dv, b, tile->k_first + j, kv_head), w->v, s->v_dim);
 }
 
 /* Every pair is computed twice, once for dq and once for dk and dv, so that each gradient is one
  * sum in double. */
 static int reference_backward(void *context, const rondo_kernel_backward_t *a)
 {
-    double *x = a->workspace, *y = x + a->shape->qk_dim;
+    struct scratch w;
     int err = check_dtype(a->shape);
 
     if (err)
         return err;
+    lay_out(&w, a->workspace, a->shape);
     for (int64_t b = 0; b < a->shape->batch; b++)
         for (int t = 0; t < a->tile_count; t++) {
             const rondo_tile_t *tile = &a->tiles[t];
 
             for (int h = 0; h < a->shape->q_heads; h++)
                 for (int64_t i = 0; i < tile->q_count; i++)
-                    backward_query(a, tile, b, h, i, x);
+                    backward_query(a, &w, tile, b, h, i);
             for (int h = 0; h < a->shape->kv_heads; h++)
                 for (int64_t j = 0; j < tile->k_count; j++)
-                    backward_key(a, tile, b, h, j, x, y);
+                    backward_key(a, &w, tile, b, h, j);
         }
     return 0;
 }
@@ -181,7 +223,7 @@ static int reference_backward(void *context, const rondo_kernel_backward_t *a)
 const rondo_kernel_t ri_kernel_reference = {
     .struct_bytes = sizeof(rondo_kernel_t),
     .name = "reference",
-    .flags = RONDO_KERNEL_MERGES,
+    .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16,
     .workspace_bytes = reference_workspace,
     .forward = reference_forward,
     .backward = reference_backward,

@@ -4,6 +4,8 @@
 
 #include <rondo/kernel.h>
 
+#include "kernels/convert.h"
+
 /* Indices first <= i < end; empty where end <= first. */
 struct ri_range {
     int64_t first, end;
@@ -45,6 +47,15 @@ static inline int ri_tile_sees(const rondo_tile_t *t, int64_t i, int64_t queries
 static inline float *ri_tensor_row(const rondo_tensor_t *x, int64_t b, int64_t t, int64_t h)
 {
     return (float *)x->data + b * x->batch_stride + t * x->token_stride + h * x->head_stride;
+}
+
+/* The same of a tensor whose elements are of `type`. */
+static inline const void *ri_tensor_typed_row(const rondo_tensor_t *x, rondo_dtype_t type, int64_t b,
+                                              int64_t t, int64_t h)
+{
+    int64_t element = b * x->batch_stride + t * x->token_stride + h * x->head_stride;
+
+    return (const char *)x->data + element * (int64_t)ri_convert_bytes(type);
 }
 
 #endif

@@ -364,7 +364,7 @@ void two_runs_give_the_same_bits(void **kernel)
 void other_types_are_refused(void **kernel)
 {
     const rondo_kernel_t *k = *kernel;
-    rondo_kernel_shape_t shape = {.struct_bytes = sizeof shape, .dtype = RONDO_BF16, .batch = 1,
+    rondo_kernel_shape_t shape = {.struct_bytes = sizeof shape, .dtype = RONDO_F64, .batch = 1,
                                   .q_heads = 1, .kv_heads = 1, .qk_dim = 4, .v_dim = 4, .scale = 1,
                                   .max_q_tokens = 1, .max_k_tokens = 1, .threads = 1};
     rondo_kernel_forward_t forward = {.struct_bytes = sizeof forward, .shape = &shape};
