@@ -367,16 +367,6 @@ rondo_status_t rondo_attention_backward(rondo_plan_t plan, const rondo_attention
 
 /* ---- asking about it ---- */
 
-const char *rondo_tensor_name(int tensor)
-{
-    static const char *const names[RI_TENSORS] = {
-        [RI_T_Q] = "q",       [RI_T_K] = "k",         [RI_T_V] = "v",   [RI_T_O] = "o",   [RI_T_LSE] = "lse",
-        [RI_T_D_O] = "d_o",   [RI_T_DELTA] = "delta", [RI_T_DQ] = "dq", [RI_T_DK] = "dk", [RI_T_DV] = "dv",
-    };
-
-    return tensor >= 0 && tensor < RI_TENSORS ? names[tensor] : "unknown";
-}
-
 rondo_status_t rondo_plan_describe(rondo_plan_t plan, char *text, size_t bytes, size_t *needed)
 {
     char *words;

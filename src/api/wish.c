@@ -49,7 +49,6 @@ static int check_built(const rondo_attention_desc_t *desc, const rondo_plan_opti
         int given;
     } fields[] = {
         { "mask_params", desc->mask_params != NULL }, { "kv_layout", desc->kv_layout != NULL },
-        { "options.wire", options && options->wire },
         { "options.threads", options && options->threads != 0 },
     };
 
@@ -133,7 +132,8 @@ static int check_abilities(const rondo_attention_desc_t *desc, const rondo_kerne
     for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++)
         if (abilities[i].wanted && !(kernel->flags & abilities[i].flag))
             return ri_error(RONDO_ERR_UNSUPPORTED, "%s is %g, and kernel %s cannot do that: it does not have "
-                            "RONDO_KERNEL_%s", abilities[i].field, abilities[i].value, kernel->name, abilities[i].flag_name);
+                            "RONDO_KERNEL_%s", abilities[i].field, abilities[i].value, kernel->name,
+                            abilities[i].flag_name);
     return 0;
 }
 
@@ -170,10 +170,14 @@ static int choose(rondo_comm_t comm, const struct rondo_layout *layout,
         .needs_o = (wish->kernel->flags & RONDO_KERNEL_NEEDS_O) != 0,
         .can_bind = comm->transport->ops->readers != NULL,
     };
+    static const struct ri_wire none;
     int err = ri_plan_choose(&query, &wish->choice);
 
     if (err)
         return err;
+    if (comm->config.verify && options->wire && memcmp(&wish->choice.wire, &none, sizeof(none)) != 0)
+        return ri_error(RONDO_ERR_UNSUPPORTED, "wire is \"%s\", and RONDO_VERIFY knows no rounding on the way; unset "
+                        "one of them", options->wire);
     err = ri_plan_hash(&wish->choice, &wish->hash);
     return err == RONDO_ERR_ARGUMENT && options->landing_slots ? name_landing_slots(err, options) : err;
 }
@@ -221,7 +225,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
     static const char *const bindings[] = { "copy", "in place" };
     const rondo_attention_desc_t *desc = &wish->desc;
     const struct ri_config *cost = &comm->config;
-    char forward[64], backward[64], scale[32], softcap[32], dropout[32];
+    char forward[64], backward[64], scale[32], softcap[32], dropout[32], wire[RI_WIRE_TEXT];
     /* Prices stand before what is chosen by them, so that the cause is named. */
     const struct ri_field fields[] = {
         { .name = "library version", .text = rondo_version() },
@@ -238,6 +242,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
         { "pieces", wish->pieces },
         { .name = "host_transfers", .text = wish->host_transfers ? wish->host_transfers : "auto" },
         { "chunk_bytes (or RONDO_CHUNK)", wish->choice.chunk_bytes },
+        { .name = "wire", .text = wire },
         { .name = "binding", .value = wish->choice.binds, .names = bindings, .name_count = 2 },
         { "RONDO_COST_FLOPS", cost->cost_flops },
         { "RONDO_COST_LOCAL_BANDWIDTH", cost->cost_local_bandwidth },
@@ -255,6 +260,7 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
 
     /* Nine digits tell every float from every other. */
     snprintf(scale, sizeof(scale), "%.9g", (double)desc->scale);
+    ri_wire_print(&wish->choice.wire, wire);
     snprintf(softcap, sizeof(softcap), "%.9g", (double)desc->softcap);
     snprintf(dropout, sizeof(dropout), "%.9g", (double)desc->dropout);
     return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);

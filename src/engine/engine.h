@@ -32,11 +32,13 @@ struct ri_program {
     /* Each may be NULL.  start makes each message bind as its step does, and clears its reference.
      * prepare: called right before the messages of step s are posted, to say where they lie now, what they
      * pass on, and (at both ends alike) whether they copy after all, or are DONE at once and never posted.
+     * leaving: called right before messages [first, end) of a transfer step, a chunk, are posted.
      * arrived: messages [first, end) of
      * transfer step s, a chunk, are DONE, or one has FAILED and those before it are DONE: a bound slot
      * learns its memory, and a failure may be given a better cause (negative), or wait for one that other
      * steps are to bring (positive: it is asked again). */
     int (*prepare)(void *owner, uint32_t step);
+    int (*leaving)(void *owner, uint32_t step, uint32_t first, uint32_t end);
     int (*arrived)(void *owner, uint32_t step, uint32_t first, uint32_t end);
     void *owner;
     uint32_t untold_kinds; /* bit k: bytes of messages of kind k are not the step's own, nor in the trace */

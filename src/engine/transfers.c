@@ -52,6 +52,8 @@ static int post_chunks(struct ri_engine *engine, uint32_t step, int *acted)
 
         if (engine->begun[step] == 0)
             err = begin_step(engine, step);
+        if (!err && engine->program->leaving)
+            err = engine->program->leaving(engine->program->owner, step, span.first, span.end);
         for (uint32_t i = span.first; !err && i < span.end; i++) {
             struct ri_xfer *xfer = &engine->program->xfers[i];
 

@@ -166,7 +166,9 @@ int ri_run_arrived(void *owner, uint32_t step, uint32_t first, uint32_t end)
             return pass->messages[m].tensor == RI_STAMP
                        ? 0
                        : find_cause(run, run->xfers[m].peer, run->xfers[m].status);
-    if (!err)
+    if (!err) {
         ri_in_place_arrived(run, step, first, end);
+        ri_wire_arrived(run, step, first, end);
+    }
     return err;
 }

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "kernels/convert.h"
 #include "plan/cost.h"
+#include "plan/plan.h"
 #include "schedule/candidates.h"
 
 /* ---- what the caller asks for ---- */
@@ -109,11 +110,12 @@ static int check_prices(const struct ri_config *config)
     return err ? err : check_price("RONDO_COST_HOST_LATENCY", config->cost_host_latency_us, 0);
 }
 
-struct ri_cost ri_choice_cost(const struct ri_choice_query *query, enum ri_pass_kind kind)
+struct ri_cost ri_choice_cost(const struct ri_choice_query *query, const struct ri_wire *wire,
+                              enum ri_pass_kind kind)
 {
     const struct ri_config *config = query->config;
     struct ri_problem problem = { query->ranks, query->tokens, query->desc, query->needs_o,
-                                  (int)ri_convert_bytes(query->desc->dtype), (double)config->cost_flops };
+                                  (int)ri_convert_bytes(query->desc->dtype), (double)config->cost_flops, wire };
     struct ri_cost cost = {
         .lane = { [RI_LANE_LOCAL] = { (double)config->cost_local_latency_us * 1e-6,
                                       (double)config->cost_local_bandwidth },
@@ -159,14 +161,21 @@ static void apply(const rondo_plan_options_t *options, struct ri_scheme *scheme)
         snprintf(scheme->variant, sizeof(scheme->variant), build->chunked ? "chunked" : "own-turns");
 }
 
-static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind kind, int bind,
-                       struct ri_scheme *scheme)
+static int is_q_grad(const struct ri_scheme *scheme)
 {
-    struct ri_cost cost = ri_choice_cost(query, kind);
+    return strcmp(scheme->gradients, "q-grad") == 0;
+}
+
+static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind kind, const struct ri_wire *wire,
+                       int bind, struct ri_scheme *scheme)
+{
+    const uint32_t read = 1u << RI_Q | 1u << RI_K;
+    uint32_t narrowed = ri_wire_bundles(wire, query->desc, kind, query->needs_o);
+    struct ri_cost cost = ri_choice_cost(query, wire, kind);
     struct ri_candidate list[RI_MAX_CANDIDATES];
     struct ri_candidate_query ask = {
         .ranks = query->ranks, .host = query->host, .cost = &cost, .backward = kind == RI_BACKWARD,
-        .bind = bind, .schedule = query->options->schedule, .gradients = query->options->backward,
+        .bind = bind && !(narrowed & read), .schedule = query->options->schedule, .gradients = query->options->backward,
     };
     int count, best = 0, err = ri_candidates(&ask, list, &count);
 
@@ -181,6 +190,7 @@ static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind ki
                                   .gradients = list[best].gradients ? list[best].gradients : "",
                                   .seconds = list[best].seconds };
     memcpy(scheme->variant, list[best].variant, sizeof(scheme->variant));
+    scheme->copies = narrowed >> (is_q_grad(scheme) ? RI_Q : RI_K) & 1;
     apply(query->options, scheme);
     if (scheme->build.landing != list[best].build.landing || scheme->build.chunked != list[best].build.chunked ||
         (scheme->build.pieces > 1 && scheme->build.pieces != list[best].build.pieces))
@@ -198,10 +208,12 @@ int ri_plan_choose(const struct ri_choice_query *query, struct ri_choice *choice
     if (!err)
         err = check_prices(query->config);
     memset(choice, 0, sizeof(*choice));
+    if (!err)
+        err = ri_wire_parse(options->wire, query->desc, &choice->wire);
     choice->pass[RI_BACKWARD] = (struct ri_scheme){ .schedule = "none", .gradients = "none" };
     for (int kind = 0; !err && kind < RI_PASSES; kind++)
         if (kind == RI_FORWARD || !none)
-            err = choose_pass(query, (enum ri_pass_kind)kind, bind, &choice->pass[kind]);
+            err = choose_pass(query, (enum ri_pass_kind)kind, &choice->wire, bind, &choice->pass[kind]);
     choice->binds = bind;
     choice->chunk_bytes = options->chunk_bytes ? options->chunk_bytes : query->config->chunk_bytes;
     return err;
@@ -232,7 +244,7 @@ int ri_scheme_build(const struct ri_scheme *scheme, int rank, int binds,
     int err;
 
     build.rank = rank;
-    if (!binds || !ri_build_can_bind(&build))
+    if (!binds || scheme->copies || !ri_build_can_bind(&build))
         return scheme->builder(schedule, &build);
     all = calloc((size_t)build.ranks, sizeof(*all));
     if (!all)

@@ -4,6 +4,7 @@
 
 #include <rondo/attention.h>
 
+#include "plan/wire.h"
 #include "schedule/simulate.h"
 
 struct ri_config;
@@ -17,12 +18,14 @@ struct ri_scheme {
     const char *schedule;  /* "ring", "two-level", "direct"; "none" */
     const char *gradients; /* backward: "kv-grad", "q-grad", "none"; forward: "" */
     char variant[24];      /* "own-turns", "chunked", "2-pieces"; "" where there is but one */
+    int copies;            /* what travels and is read does so in another type than it lies in: never in place */
     double seconds;        /* what it costs by the settings RONDO_COST_*; < 0: not priced as the caller forced it */
 };
 
 struct ri_choice {
     struct ri_scheme pass[RI_PASSES];
     int binds; /* blocks of ranks of this host are read in place */
+    struct ri_wire wire; /* types in which tensors travel */
     int64_t chunk_bytes; /* of a chunk of a block that is sent; 0: a plan chooses, between hosts only */
 };
 
@@ -39,7 +42,8 @@ struct ri_choice_query {
 };
 
 /* What a pass costs by the settings RONDO_COST_*: bytes and seconds. */
-struct ri_cost ri_choice_cost(const struct ri_choice_query *query, enum ri_pass_kind kind);
+struct ri_cost ri_choice_cost(const struct ri_choice_query *query, const struct ri_wire *wire,
+                              enum ri_pass_kind kind);
 
 /* Takes the cheapest of what the options leave open.  A name nobody knows is RONDO_ERR_ARGUMENT, one
  * that is not built yet RONDO_ERR_UNSUPPORTED; both say what there is. */

@@ -24,7 +24,7 @@ static int64_t token_bytes(const struct ri_pass *pass, int bundle)
     int64_t bytes = 0;
 
     for (; *t != RI_TENSORS; t++)
-        bytes += (int64_t)(ri_tensor_elements(&pass->plan->desc, *t, 1) * ri_convert_bytes(ri_pass_type(pass, *t)));
+        bytes += (int64_t)(ri_tensor_elements(&pass->plan->desc, *t, 1) * ri_convert_bytes(ri_pass_wire(pass, *t)));
     return bytes;
 }
 

@@ -9,6 +9,14 @@ static int is_element(enum ri_pass_kind kind, enum ri_tensor tensor)
     return tensor != RI_T_LSE && tensor != RI_T_DELTA && !ri_tensor_is_sum(kind, tensor);
 }
 
+/* Of an element that moves. */
+static int moved_bytes(const struct ri_problem *problem, enum ri_pass_kind kind, enum ri_tensor tensor)
+{
+    int lies = is_element(kind, tensor) ? problem->element_bytes : (int)sizeof(float);
+
+    return lies == (int)sizeof(float) && problem->wire && problem->wire->type[tensor] != RONDO_F32 ? 2 : lies;
+}
+
 /* Of the rank with most tokens. */
 static double block_bytes(const struct ri_problem *problem, enum ri_pass_kind kind,
                           enum ri_bundle bundle)
@@ -21,7 +29,7 @@ static double block_bytes(const struct ri_problem *problem, enum ri_pass_kind ki
         struct ri_shape shape = ri_tensor_shape(problem->desc, *t);
 
         bytes += (double)problem->desc->batch * (double)tokens * shape.heads * shape.dim *
-                 (is_element(kind, *t) ? problem->element_bytes : (int)sizeof(float));
+                 moved_bytes(problem, kind, *t);
     }
     return bytes;
 }

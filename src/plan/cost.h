@@ -12,6 +12,7 @@ struct ri_problem {
     int needs_o;                        /* the kernel takes o in place of delta */
     int element_bytes;                  /* of q, k, v, d_o; sums, lse and delta have 4 */
     double flops;                       /* operations per second of one rank */
+    const struct ri_wire *wire;         /* NULL: all travel as they lie */
 };
 
 /* Fills in what the problem says of *cost: blocks, compute and moves.  Links and launch are the

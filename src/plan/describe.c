@@ -10,7 +10,7 @@ static size_t message_bytes(const struct ri_pass *pass, uint32_t index, const st
 {
     struct ri_region region = ri_message_region(pass, index, message);
     struct ri_rows rows = ri_region_rows(&pass->plan->desc, (enum ri_tensor)message->tensor,
-                                         ri_pass_type(pass, (enum ri_tensor)message->tensor), NULL, &region);
+                                         ri_pass_wire(pass, (enum ri_tensor)message->tensor), NULL, &region);
 
     return rows.rows * rows.row_bytes;
 }
@@ -91,6 +91,25 @@ static void print_unchunked(FILE *out, const struct ri_pass *pass)
     fprintf(out, "\n");
 }
 
+/* What travels in another type than it lies in. */
+static void print_wire(FILE *out, const struct ri_pass *pass)
+{
+    const char *before = "  travels as another type: ";
+    uint32_t moves = 0;
+
+    for (uint32_t m = 0; m < pass->first_message[pass->schedule->step_count]; m++)
+        moves |= 1u << pass->messages[m].tensor;
+    for (int t = 0; t < RI_TENSORS; t++)
+        if ((moves >> t & 1) && ri_pass_narrows(pass, (enum ri_tensor)t)) {
+            fprintf(out, "%s%s as %s", before, rondo_tensor_name(t),
+                    ri_pass_wire(pass, (enum ri_tensor)t) == RONDO_BF16 ? "bf16" : "f16");
+            before = ", ";
+        }
+    if (before[0] == ',')
+        fprintf(out, "%s\n", pass->plan->choice.binds && pass->plan->choice.pass[pass->kind].copies
+                                 ? "; so nothing is read in place" : "");
+}
+
 static void print_pass(FILE *out, const struct ri_pass *pass)
 {
     const struct ri_schedule *s = pass->schedule;
@@ -106,6 +125,7 @@ static void print_pass(FILE *out, const struct ri_pass *pass)
         fprintf(out, "priced at %.3g ms by the settings RONDO_COST_*\n", scheme->seconds * 1e3);
     print_bytes(out, pass);
     print_slots(out, pass);
+    print_wire(out, pass);
     print_chunks(out, pass);
     print_unchunked(out, pass);
 }

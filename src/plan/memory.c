@@ -57,7 +57,7 @@ static size_t pass_bytes(const struct ri_pass *pass)
 
     return schedule_bytes(pass->schedule) +
            pass->tile_room * (sizeof(*pass->tiles) + sizeof(*pass->work)) +
-           4 * steps * sizeof(uint32_t) + pass->schedule->slot_count * sizeof(*pass->in_place) +
+           4 * steps * sizeof(uint32_t) + pass->schedule->slot_count * (sizeof(*pass->in_place) + sizeof(*pass->moved)) +
            pass->first_message[steps] * sizeof(*pass->messages) + pass->first_chunk[steps] * sizeof(uint32_t) +
            pass->schedule->dep_count * (sizeof(*pass->need) + sizeof(*pass->first_need)) +
            pass->need_room * sizeof(*pass->needs);
@@ -67,7 +67,8 @@ static size_t run_bytes(const struct ri_pass *pass)
 {
     const struct ri_schedule *s = pass->schedule;
 
-    return sizeof(struct ri_run) + s->slot_count * RI_TENSORS * (2 * sizeof(void *) + sizeof(struct ri_reference)) +
+    return sizeof(struct ri_run) +
+           s->slot_count * RI_TENSORS * (3 * sizeof(void *) + sizeof(struct ri_reference)) +
            pass->first_message[s->step_count] * sizeof(struct ri_xfer) +
            2 * (size_t)pass->plan->place.ranks * sizeof(struct ri_stamp) + ri_engine_bytes(s);
 }

@@ -20,7 +20,7 @@ const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle
 
 rondo_dtype_t ri_pass_type(const struct ri_pass *pass, enum ri_tensor tensor)
 {
-    return ri_tensor_is_sum(pass->kind, tensor) ? RONDO_F32 : ri_tensor_type(&pass->plan->desc, tensor);
+    return ri_lying_type(&pass->plan->desc, pass->kind, tensor);
 }
 
 int ri_pass_rounds(const struct ri_pass *pass, enum ri_tensor tensor)
@@ -143,10 +143,14 @@ static int find_in_place(struct ri_pass *pass)
     const struct ri_schedule *s = pass->schedule;
 
     pass->in_place = calloc((size_t)s->slot_count + 1, 1);
-    if (!pass->in_place)
+    pass->moved = calloc((size_t)s->slot_count + 1, 1);
+    if (!pass->in_place || !pass->moved)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for %u slots", s->slot_count);
     for (uint32_t i = 0; i < s->slot_count; i++)
         pass->in_place[i] = (uint8_t)ri_slot_is_bound(s, (int32_t)i);
+    for (uint32_t i = 0; i < s->step_count; i++)
+        if (ri_step_moves(&s->steps[i]))
+            memset(pass->moved + ri_step_moved(&s->steps[i])->slot, 1, ri_step_moved(&s->steps[i])->blocks);
     return 0;
 }
 
@@ -175,6 +179,7 @@ void ri_pass_release(struct ri_pass *pass)
 {
     ri_schedule_destroy(pass->schedule);
     free(pass->in_place);
+    free(pass->moved);
     free(pass->tiles);
     free(pass->work);
     free(pass->first_piece);

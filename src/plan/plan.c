@@ -70,7 +70,8 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
     plan->shape = (rondo_kernel_shape_t){
         .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
-        .v_dim = desc->v_dim, .scale = desc->scale, .softcap = desc->softcap, .dropout = desc->dropout, .max_q_tokens = plan->max_tokens[RI_QUERIES],
+        .v_dim = desc->v_dim, .scale = desc->scale, .softcap = desc->softcap, .dropout = desc->dropout,
+        .max_q_tokens = plan->max_tokens[RI_QUERIES],
         .max_k_tokens = plan->max_tokens[RI_KEYS], .threads = 1,
     };
     err = init_passes(plan);

@@ -51,6 +51,8 @@ enum ri_side ri_tensor_side(enum ri_tensor tensor);
 int ri_tensor_is_sum(enum ri_pass_kind kind, enum ri_tensor tensor);
 /* As the caller has it. */
 rondo_dtype_t ri_tensor_type(const rondo_attention_desc_t *desc, enum ri_tensor tensor);
+/* As it lies in a run's slots, the caller's included: what is read as the caller has it, sums in fp32. */
+rondo_dtype_t ri_lying_type(const rondo_attention_desc_t *desc, enum ri_pass_kind kind, enum ri_tensor tensor);
 size_t ri_tensor_bytes(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens);
 rondo_tensor_t ri_tensor_view(const rondo_attention_desc_t *desc, enum ri_tensor tensor, void *data,
                               int64_t tokens);
@@ -102,6 +104,7 @@ struct ri_pass {
     enum ri_pass_kind kind;
     struct ri_schedule *schedule; /* NULL: the plan has no such pass */
     uint8_t *in_place;            /* [slot_count] a view that is only ever read in place: no memory */
+    uint8_t *moved;               /* [slot_count] some transfer sends it or receives it */
     size_t slots_bytes;           /* what our own slots of one run need, and delta */
     uint32_t tile_room;           /* tiles and pieces that there is memory for */
     rondo_tile_t *tiles;          /* of all COMPUTE steps, cut to pieces */
@@ -133,6 +136,7 @@ struct ri_run {
     void *(*home)[RI_TENSORS];  /* [slot_count] memory of our own slots; NULL: only ever read in place */
     void *(*slots)[RI_TENSORS]; /* [slot_count] where each tensor of a slot lies now */
     struct ri_reference (*references)[RI_TENSORS]; /* [slot_count] by which it lies there */
+    void *(*shadows)[RI_TENSORS]; /* [slot_count] copies in the type that travels; NULL: it travels as it lies */
     float *delta;               /* [batch][q_heads][n], or NULL when the kernel needs o; in the arena */
     struct ri_xfer *xfers;      /* beside pass->messages */
     struct ri_stamp stamp;      /* ours, of this start */
@@ -252,8 +256,6 @@ int ri_plan_messages(const struct ri_plan *plan);
 int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, enum ri_side side,
                         int32_t block);
 const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle bundle);
-/* The type in which a tensor lies in slots, the caller's included: what is read as the caller has it, sums in
- * fp32. */
 rondo_dtype_t ri_pass_type(const struct ri_pass *pass, enum ri_tensor tensor);
 /* A sum that the caller wants in another type: it lies in memory of our own, and is rounded at the end. */
 int ri_pass_rounds(const struct ri_pass *pass, enum ri_tensor tensor);
@@ -275,6 +277,23 @@ uint64_t ri_run_tag(const struct ri_pass *pass, uint32_t number);
 
 /* Says where message m of a step lies, by run->slots. */
 void ri_run_place_message(struct ri_run *run, uint32_t step, uint32_t m);
+
+/* wire.c: types in which tensors travel.  A tensor that lies in another has a copy of its slot, its shadow, from
+ * which messages are sent and to which they come.  What is true of the slot is true of it: it is free when the
+ * slot is. */
+uint32_t ri_wire_bundles(const struct ri_wire *wire, const rondo_attention_desc_t *desc, enum ri_pass_kind kind,
+                         int needs_o); /* bit b: some tensor of bundle b travels in another type */
+rondo_dtype_t ri_wire_type(const struct ri_wire *wire, const rondo_attention_desc_t *desc, enum ri_pass_kind kind,
+                           enum ri_tensor tensor);
+rondo_dtype_t ri_pass_wire(const struct ri_pass *pass, enum ri_tensor tensor);
+int ri_pass_narrows(const struct ri_pass *pass, enum ri_tensor tensor);
+/* Fills the shadows of what the caller gives to be read, once: it may be sent many times.  What comes and is read
+ * is passed on from its shadow, so that it loses no more. */
+void ri_wire_start(struct ri_run *run);
+void ri_wire_shade(struct ri_run *run, int32_t slot, enum ri_tensor tensor, const struct ri_region *region);
+/* Sums are converted chunk by chunk, as the engine says. */
+int ri_wire_leaving(void *owner, uint32_t step, uint32_t first, uint32_t end);
+void ri_wire_arrived(struct ri_run *run, uint32_t step, uint32_t first, uint32_t end);
 
 /* caller.c: after a good end of the run, brings the caller's outputs to their final form. */
 void ri_run_finish(struct ri_run *run);

@@ -10,11 +10,14 @@
 /* ---- memory of our own slots ---- */
 
 /* Of a tensor of `tokens` tokens. */
+static size_t room_of(const struct ri_pass *pass, enum ri_tensor tensor, rondo_dtype_t type, int64_t tokens)
+{
+    return (ri_tensor_elements(&pass->plan->desc, tensor, tokens) * ri_convert_bytes(type) + 63) & ~(size_t)63;
+}
+
 static size_t tensor_room(const struct ri_pass *pass, enum ri_tensor tensor, int64_t tokens)
 {
-    size_t element_bytes = ri_convert_bytes(ri_pass_type(pass, tensor));
-
-    return (ri_tensor_elements(&pass->plan->desc, tensor, tokens) * element_bytes + 63) & ~(size_t)63;
+    return room_of(pass, tensor, ri_pass_type(pass, tensor), tokens);
 }
 
 /* Sums that the caller wants in another type. */
@@ -30,6 +33,27 @@ static size_t place_sums(const struct ri_pass *pass, struct ri_run *run, char *m
         if (run)
             run->sums[t] = (float *)(void *)(memory + used);
         used += tensor_room(pass, tensor, pass->plan->max_tokens[ri_tensor_side(tensor)]);
+    }
+    return used;
+}
+
+/* Of slots that move, in the type that travels. */
+static size_t place_shadows(const struct ri_pass *pass, struct ri_run *run, char *memory)
+{
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < pass->schedule->slot_count; i++) {
+        enum ri_bundle bundle = (enum ri_bundle)pass->schedule->slots[i].bundle;
+        int64_t tokens = ri_slot_tokens(pass->schedule, i, pass->plan->max_tokens[ri_bundle_side(bundle)]);
+        const enum ri_tensor *t;
+
+        for (t = ri_pass_tensors(pass, bundle); *t != RI_TENSORS && pass->moved[i]; t++) {
+            if (!ri_pass_narrows(pass, *t))
+                continue;
+            if (run)
+                run->shadows[i][*t] = memory + used;
+            used += room_of(pass, *t, ri_pass_wire(pass, *t), tokens);
+        }
     }
     return used;
 }
@@ -56,7 +80,7 @@ size_t ri_run_place(const struct ri_pass *pass, struct ri_run *run, char *memory
             used += tensor_room(pass, *t, ri_slot_tokens(pass->schedule, i, most));
         }
     }
-    return used;
+    return used + place_shadows(pass, run, memory + used);
 }
 
 /* ---- messages ---- */
@@ -106,8 +130,12 @@ static struct ri_rows message_rows(struct ri_run *run, uint32_t index, const str
         return (struct ri_rows){ memory, 1, sizeof(struct ri_stamp), sizeof(struct ri_stamp) };
     }
     region = ri_message_region(run->pass, index, message);
+    if (run->shadows[slot][message->tensor])
+        memory = run->shadows[slot][message->tensor];
+    else
+        memory = run->slots[slot][message->tensor];
     return ri_region_rows(&plan->desc, (enum ri_tensor)message->tensor,
-                          ri_pass_type(run->pass, (enum ri_tensor)message->tensor), run->slots[slot][message->tensor], &region);
+                          ri_pass_wire(run->pass, (enum ri_tensor)message->tensor), memory, &region);
 }
 
 void ri_run_place_message(struct ri_run *run, uint32_t step, uint32_t m)
@@ -141,17 +169,18 @@ int ri_run_init(struct ri_run *run, const struct ri_pass *pass)
     run->pass = pass;
     run->slots = calloc((size_t)s->slot_count + 1, sizeof(*run->slots));
     run->home = calloc((size_t)s->slot_count + 1, sizeof(*run->home));
+    run->shadows = calloc((size_t)s->slot_count + 1, sizeof(*run->shadows));
     run->references = calloc((size_t)s->slot_count + 1, sizeof(*run->references));
     run->xfers = calloc((size_t)messages + 1, sizeof(*run->xfers));
     run->stamps = calloc(2 * (size_t)pass->plan->place.ranks, sizeof(*run->stamps));
-    if (!run->slots || !run->home || !run->references || !run->xfers || !run->stamps)
+    if (!run->slots || !run->home || !run->shadows || !run->references || !run->xfers || !run->stamps)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a run of %u messages", messages);
     fill_xfers(run);
     run->program = (struct ri_program){
         .schedule = s, .transport = pass->plan->place.transport, .xfers = run->xfers,
         .first_xfer = pass->first_message, .first_chunk = pass->first_chunk, .chunk_end = pass->chunk_end,
         .need = pass->need, .pieces = pass->pieces, .run = ri_run_work,
-        .prepare = ri_run_prepare, .arrived = ri_run_arrived, .owner = run,
+        .prepare = ri_run_prepare, .leaving = ri_wire_leaving, .arrived = ri_run_arrived, .owner = run,
         .untold_kinds = 1u << RI_STAMP,
     };
     return ri_engine_create(s, &run->engine);
@@ -164,6 +193,7 @@ void ri_run_release(struct ri_run *run)
         ri_plan_give(run);
     free(run->slots);
     free(run->home);
+    free(run->shadows);
     free(run->references);
     free(run->xfers);
     free(run->stamps);
@@ -188,6 +218,7 @@ int ri_run_start(struct ri_run *run, void *stream)
     run->stamp = ri_stamp_of(run);
     memset(run->stamps, 0, 2 * (size_t)run->pass->plan->place.ranks * sizeof(*run->stamps));
     ri_in_place_start(run);
+    ri_wire_start(run);
     bind_messages(run);
     return ri_engine_start(run->engine, &run->program);
 }

@@ -35,6 +35,16 @@ struct ri_shape ri_tensor_shape(const rondo_attention_desc_t *desc, enum ri_tens
     return shapes[tensor];
 }
 
+const char *rondo_tensor_name(int tensor)
+{
+    static const char *const names[RI_TENSORS] = {
+        [RI_T_Q] = "q",       [RI_T_K] = "k",         [RI_T_V] = "v",   [RI_T_O] = "o",   [RI_T_LSE] = "lse",
+        [RI_T_D_O] = "d_o",   [RI_T_DELTA] = "delta", [RI_T_DQ] = "dq", [RI_T_DK] = "dk", [RI_T_DV] = "dv",
+    };
+
+    return tensor >= 0 && tensor < RI_TENSORS ? names[tensor] : "unknown";
+}
+
 size_t ri_tensor_elements(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens)
 {
     struct ri_shape shape = ri_tensor_shape(desc, tensor);
@@ -57,6 +67,11 @@ int ri_tensor_is_sum(enum ri_pass_kind kind, enum ri_tensor tensor)
 rondo_dtype_t ri_tensor_type(const rondo_attention_desc_t *desc, enum ri_tensor tensor)
 {
     return tensor == RI_T_LSE || tensor == RI_T_DELTA ? RONDO_F32 : desc->dtype;
+}
+
+rondo_dtype_t ri_lying_type(const rondo_attention_desc_t *desc, enum ri_pass_kind kind, enum ri_tensor tensor)
+{
+    return ri_tensor_is_sum(kind, tensor) ? RONDO_F32 : ri_tensor_type(desc, tensor);
 }
 
 size_t ri_tensor_bytes(const rondo_attention_desc_t *desc, enum ri_tensor tensor, int64_t tokens)

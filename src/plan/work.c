@@ -202,6 +202,11 @@ static void copy(struct ri_run *run, const struct ri_operand *from, const struct
         for (size_t row = 0; row < source.rows; row++)
             ri_device_host.copy(target.base + row * target.row_stride,
                                 source.base + row * source.row_stride, source.row_bytes);
+        if (run->shadows[to->slot][*t] && !ri_tensor_is_sum(run->pass->kind, *t)) {
+            struct ri_region region = region_of(run, to, chunk);
+
+            ri_wire_shade(run, to->slot, *t, &region);
+        }
     }
 }
 

@@ -160,6 +160,11 @@ tests_api_test_types_SOURCES = tests/api/test_types.c $(api_typed) $(api_shard)
 tests_api_test_types_CFLAGS = $(test_cflags)
 tests_api_test_types_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_wire
+tests_api_test_wire_SOURCES = tests/api/test_wire.c $(api_typed) $(api_shard)
+tests_api_test_wire_CFLAGS = $(test_cflags)
+tests_api_test_wire_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_sinks
 tests_api_test_sinks_SOURCES = tests/api/test_sinks.c $(api_features) $(api_shard)
 tests_api_test_sinks_CFLAGS = $(test_cflags)

@@ -226,8 +226,9 @@ static void prices_that_are_none_are_named(void **state)
 static void problems_have_bytes_and_seconds(void **state)
 {
     rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
-    struct ri_problem problem = { 4, 8, &desc, 0, 2, 100 };
+    struct ri_problem problem = { 4, 8, &desc, 0, 2, 100, NULL };
     struct ri_cost cost = { .lane = { { 0, 8 }, { 0, 1 } } };
+    struct ri_wire wire;
 
     desc.batch = 3;
     desc.q_heads = 4;
@@ -245,6 +246,15 @@ static void problems_have_bytes_and_seconds(void **state)
     assert_true(cost.block[RI_Q] == 768); /* q, d_o: 6 * 4 * 12 * 2; lse, delta: 6 * 4 * 2 * 4 */
     assert_true(cost.block[RI_DQ] == 480 && cost.block[RI_DK] == 576);
     assert_true(fabs(cost.compute_seconds - 27.84) < 1e-9); /* 2 * (3 * 5 + 2 * 7) */
+    problem.element_bytes = 4;
+    assert_int_equal(ri_wire_parse("k:bf16,d_o:f16,dq:f16,dv:bf16", &desc, &wire), 0);
+    problem.wire = &wire;
+    ri_problem_cost(&problem, RI_BACKWARD, &cost);
+    assert_true(cost.block[RI_Q] == 1008); /* 6 * 4 * (5 * 4 + 7 * 2 + 2 * 4) */
+    assert_true(cost.block[RI_K] == 456);  /* 6 * 2 * (5 * 2 + 7 * 4) */
+    assert_true(cost.block[RI_DQ] == 240 && cost.block[RI_DK] == 408);
+    problem.wire = NULL;
+    problem.element_bytes = 2;
     desc.mask = RONDO_MASK_CAUSAL;
     problem.needs_o = 1;
     ri_problem_cost(&problem, RI_BACKWARD, &cost);
@@ -285,7 +295,7 @@ static void prices_are_those_of_what_is_built(void **state)
         ask(&q, machines[i / 8], i % 2 ? 8 : 1, 1, &options);
         assert_int_equal(ri_plan_choose(&q.query, &choice), 0);
         for (int kind = 0; kind < RI_PASSES; kind++) {
-            struct ri_cost cost = ri_choice_cost(&q.query, (enum ri_pass_kind)kind);
+            struct ri_cost cost = ri_choice_cost(&q.query, NULL, (enum ri_pass_kind)kind);
             double seconds = choice.pass[kind].seconds;
 
             if (fabs(seconds_of_all_ranks(&choice.pass[kind], 1, &cost) - seconds) > 1e-9 * seconds)
