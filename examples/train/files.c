@@ -30,6 +30,25 @@ static int reserve(struct corpus *c, size_t more, struct problem *problem)
     return 0;
 }
 
+/* What was appended after `before` is a document, if it is anything. */
+static int mark_document(struct corpus *c, size_t before, const char *path, struct problem *problem)
+{
+    if (c->count == before)
+        return 0;
+    if (c->documents == c->starts_room) {
+        size_t room = c->starts_room ? 2 * c->starts_room : 64;
+        size_t *starts = realloc(c->starts, room * sizeof(*starts));
+
+        if (!starts)
+            return problem_set(problem, EXIT_FAILED, "out of memory: text %s, the %zuth", path,
+                               c->documents + 1);
+        c->starts = starts;
+        c->starts_room = room;
+    }
+    c->starts[c->documents++] = before;
+    return 0;
+}
+
 /* Appends all that fd still gives. */
 static int append(struct corpus *c, int fd, const char *path, struct problem *problem)
 {
@@ -129,7 +148,7 @@ static int read_open_file(struct corpus *c, int fd, const char *path, int named,
     if (got > 0 && memchr(c->bytes + before, 0, (size_t)got)) /* what was packed is binary */
         return skip_binary(c, before, path, named, problem);
     c->files++;
-    return 0;
+    return mark_document(c, before, path, problem);
 }
 
 static int read_file(struct corpus *c, const char *path, int named, struct problem *problem)
@@ -247,5 +266,6 @@ int corpus_read(struct corpus *c, char *const *paths, int path_count, int64_t to
 void corpus_release(struct corpus *c)
 {
     free(c->bytes);
+    free(c->starts);
     memset(c, 0, sizeof(*c));
 }

@@ -50,9 +50,9 @@ static void prepare(struct trainer *t, struct problem *problem)
         return;
     if (make_arenas(t, problem))
         return;
-    t->baselines = corpus_baselines(&t->corpus);
+    t->baselines = corpus_baselines(&t->corpus, 0);
     t->progress = first;
-    t->progress.text_hash = hash_bytes(HASH_START, t->corpus.bytes, t->corpus.count);
+    t->progress.text_hash = corpus_hash(&t->corpus, 0);
     weights_randomise(&t->w, &o->sizes, o->seed);
     if (o->perturb)
         weights_perturb(&t->w, o->perturb_seed);

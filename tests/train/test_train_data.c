@@ -151,11 +151,124 @@ static void windows_lie_apart_in_the_held_out_part(void **state)
         }
 }
 
+static void files_with_bytes_are_documents(void **state)
+{
+    struct folder *f = *state;
+    char *path = f->path;
+    struct corpus c;
+
+    folder_write(f, "a", "aaaa\n", 5);
+    folder_write(f, "b", "", 0);
+    folder_write(f, "c", "P\0NG", 4);
+    folder_write(f, "d", "d", 1);
+    folder_write(f, "e", "eeee\n", 5);
+    accepted(&c, &path, 1, "aaaa\ndeeee\n");
+    assert_int_equal(c.files, 4);
+    assert_int_equal(c.documents, 3);
+    assert_int_equal(c.starts[0], 0);
+    assert_int_equal(c.starts[1], 5);
+    assert_int_equal(c.starts[2], 6);
+    corpus_release(&c);
+}
+
+static void many_files_are_many_documents(void **state)
+{
+    struct problem problem = { 0, "" };
+    struct folder *f = *state;
+    char *path = folder_write(f, "x", ten, 10), *paths[300];
+    struct corpus c;
+
+    for (int i = 0; i < 300; i++)
+        paths[i] = path;
+    assert_int_equal(corpus_read(&c, paths, 300, 1, &problem), 0);
+    assert_int_equal(c.documents, 300);
+    for (size_t d = 0; d < 300; d++)
+        assert_int_equal(c.starts[d], 10 * d);
+    corpus_release(&c);
+}
+
+static size_t some_starts[] = { 0, 3, 4, 5, 11, 30 };
+
+/* Every window against a walk over its bytes. */
+static void windows_know_their_documents(void **state)
+{
+    struct corpus c = { .count = 37, .starts = some_starts, .documents = 6 };
+
+    for (int64_t count = 1; count <= 37; count++) {
+        int most = 0;
+
+        for (size_t offset = 0; offset + (size_t)count <= c.count; offset++) {
+            int64_t edges[8], walked[8] = { 0 };
+            int parts = corpus_parts(&c, offset, count, edges), at = 1;
+
+            for (size_t i = offset + 1; i < offset + (size_t)count; i++)
+                for (size_t d = 0; d < c.documents; d++)
+                    if (c.starts[d] == i)
+                        walked[at++] = (int64_t)(i - offset);
+            walked[at] = count;
+            assert_int_equal(parts, at);
+            assert_int_equal(parts, corpus_parts(&c, offset, count, NULL));
+            assert_memory_equal(edges, walked, (size_t)(parts + 1) * sizeof(*edges));
+            most = parts > most ? parts : most;
+        }
+        assert_true(most <= corpus_most_parts(&c, count));
+        assert_true(corpus_most_parts(&c, count) <= most + 1);
+    }
+    assert_int_equal(corpus_most_parts(&c, 2), 2);
+    assert_int_equal(corpus_most_parts(&c, 4), 4);
+}
+
+static void prompt_lies_in_one_held_out_document(void **state)
+{
+    struct corpus c = { .count = 37, .train_count = 2, .starts = some_starts, .documents = 6 };
+    size_t count;
+
+    assert_int_equal(corpus_prompt(&c, 1, &count), 2); /* the end of the first */
+    assert_int_equal(count, 1);
+    assert_int_equal(corpus_prompt(&c, 5, &count), 5);
+    assert_int_equal(count, 5);
+    assert_int_equal(corpus_prompt(&c, 19, &count), 11);
+    assert_int_equal(count, 19);
+    assert_int_equal(corpus_prompt(&c, 20, &count), 11); /* none has so many */
+    assert_int_equal(count, 19);
+}
+
+static void text_is_named_by_bytes_and_documents(void **state)
+{
+    unsigned char text[37] = "x";
+    size_t others[] = { 0, 3, 4, 5, 12, 30 };
+    struct corpus c = { .bytes = text, .count = 37, .starts = some_starts, .documents = 6 };
+    struct corpus d = { .bytes = text, .count = 37, .starts = others, .documents = 6 };
+
+    assert_true(corpus_hash(&c, 0) == hash_bytes(HASH_START, text, 37));
+    assert_true(corpus_hash(&c, 0) == corpus_hash(&d, 0));
+    assert_true(corpus_hash(&c, 1) != corpus_hash(&d, 1));
+    assert_true(corpus_hash(&c, 1) != corpus_hash(&c, 0));
+}
+
+static void baselines_stay_within_documents(void **state)
+{
+    unsigned char text[] = "ababababacabab"; /* trained on "ababa" and "babac", held out "aba" and "b" */
+    size_t starts[] = { 0, 5, 10, 13 };
+    struct corpus c = { .bytes = text, .count = 14, .train_count = 10, .starts = starts, .documents = 4 };
+    struct baselines b = corpus_baselines(&c, 1);
+    /* Scored are b, a of "aba": 4 of b and 5 of a in 10, b behind 3 of 4 a, a behind each of 4 b. */
+    double unigram = -log((4 + 0.1) / (10 + 25.6)) - log((5 + 0.1) / (10 + 25.6));
+    double bigram = -log((3 + 0.1) / (4 + 25.6)) - log((4 + 0.1) / (4 + 25.6));
+
+    check_close(b.unigram, unigram / 2, 1e-12, "unigram", 0);
+    check_close(b.bigram, bigram / 2, 1e-12, "bigram", 0);
+    starts[3] = 11;
+    c.count = 12;
+    assert_true(isnan(corpus_baselines(&c, 1).unigram));
+    assert_false(isnan(corpus_baselines(&c, 0).unigram));
+}
+
 static void baselines_agree_with_counting_by_hand(void **state)
 {
     unsigned char text[] = "ababababacabab"; /* trained on "ababababacab", held out "ab" */
     struct corpus c = { .bytes = text, .count = 14, .train_count = 12 };
-    struct baselines b = corpus_baselines(&c);
+    struct baselines b = corpus_baselines(&c, 0);
     /* b: 5 of 12 bytes; a is followed 6 times, by b in 5 of them. */
     double unigram = -log((5 + 0.1) / (12 + 25.6)), bigram = -log((5 + 0.1) / (6 + 25.6));
 
@@ -192,6 +305,12 @@ int main(void)
         IN_FOLDER(gzip_files_are_unpacked),
         cmocka_unit_test(offsets_stay_inside_the_training_part),
         cmocka_unit_test(windows_lie_apart_in_the_held_out_part),
+        IN_FOLDER(files_with_bytes_are_documents),
+        IN_FOLDER(many_files_are_many_documents),
+        cmocka_unit_test(windows_know_their_documents),
+        cmocka_unit_test(prompt_lies_in_one_held_out_document),
+        cmocka_unit_test(text_is_named_by_bytes_and_documents),
+        cmocka_unit_test(baselines_stay_within_documents),
         cmocka_unit_test(baselines_agree_with_counting_by_hand),
         cmocka_unit_test(hash_sees_every_byte),
     };
