@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model.h"
+#include "stored.h"
 
 /* Cuts arenas into arrays.  Run once without arenas it only counts. */
 struct arena {
@@ -12,26 +13,34 @@ struct arena {
 
 struct cutter {
     struct arena own, shared;
-    size_t n; /* tokens */
+    size_t room;         /* tokens */
+    size_t stored_bytes; /* of a number that attention reads or writes */
 };
 
 /* Every array starts on a cache line of its own. */
-static void cut_from(struct arena *arena, float **array, size_t floats)
+static float *cut_from(struct arena *arena, size_t floats)
 {
-    if (arena->floats)
-        *array = arena->floats + arena->used;
+    float *array = arena->floats ? arena->floats + arena->used : NULL;
+
     arena->used += (floats + 15) / 16 * 16;
+    return array;
 }
 
 static void cut(struct cutter *c, float **array, size_t token_floats)
 {
-    cut_from(&c->own, array, c->n * token_floats);
+    *array = cut_from(&c->own, c->room * token_floats);
+}
+
+/* In whole floats. */
+static void cut_stored(struct cutter *c, struct arena *arena, void **array, size_t token_numbers)
+{
+    *array = cut_from(arena, (c->room * token_numbers * c->stored_bytes + sizeof(float) - 1) / sizeof(float));
 }
 
 /* What attention reads: other ranks may read it where it lies. */
-static void cut_shared(struct cutter *c, float **array, size_t token_floats)
+static void cut_shared(struct cutter *c, void **array, size_t token_numbers)
 {
-    cut_from(&c->shared, array, c->n * token_floats);
+    cut_stored(c, &c->shared, array, token_numbers);
 }
 
 static void cut_layer(struct cutter *c, struct layer_acts *l, const struct model_sizes *s)
@@ -46,8 +55,8 @@ static void cut_layer(struct cutter *c, struct layer_acts *l, const struct model
     cut_shared(c, &l->q, q);
     cut_shared(c, &l->k, kv);
     cut_shared(c, &l->v, kv);
-    cut(c, &l->o, q);
-    cut_shared(c, &l->lse, (size_t)s->q_heads);
+    cut_stored(c, &c->own, &l->o, q);
+    l->lse = cut_from(&c->shared, c->room * (size_t)s->q_heads);
     cut(c, &l->mid, dim);
     cut(c, &l->ffn_in, dim);
     cut(c, &l->ffn_rms, 1);
@@ -69,18 +78,24 @@ static void cut_rest(struct cutter *c, struct acts *a, const struct model_sizes 
     cut(c, &a->logits, (size_t)s->vocab);
     cut(c, &a->dx, dim);
     cut(c, &a->din, dim);
-    cut(c, &a->dq, q);
-    cut(c, &a->dk, kv);
-    cut(c, &a->dv, kv);
+    cut_stored(c, &c->own, &a->dq, q);
+    cut_stored(c, &c->own, &a->dk, kv);
+    cut_stored(c, &c->own, &a->dv, kv);
     cut_shared(c, &a->d_o, q);
     cut(c, &a->dgate, hidden);
     cut(c, &a->dup, hidden);
     cut(c, &a->dact, hidden);
+    if (a->dtype == RONDO_F32)
+        return;
+    cut(c, &a->work.q, q);
+    cut(c, &a->work.k, kv);
+    cut(c, &a->work.v, kv);
+    cut(c, &a->work.o, q);
 }
 
 static struct cutter cut_all(struct acts *a, const struct model_sizes *sizes)
 {
-    struct cutter c = { { a->arena, 0 }, { a->shared, 0 }, (size_t)a->n };
+    struct cutter c = { { a->arena, 0 }, { a->shared, 0 }, (size_t)a->room, stored_bytes(a->dtype) };
 
     for (int l = 0; l < sizes->layers; l++)
         cut_layer(&c, &a->layers[l], sizes);
@@ -102,13 +117,15 @@ static int allocate(struct acts *a, const struct cutter *sizes)
 }
 
 int acts_init(struct acts *a, rondo_comm_t comm, const struct model_sizes *sizes,
-              const int64_t *positions, int64_t n)
+              rondo_dtype_t dtype, int64_t room)
 {
     struct cutter needed;
 
     memset(a, 0, sizeof(*a));
     a->comm = comm;
-    a->n = n;
+    a->dtype = dtype;
+    a->head_dim = sizes->head_dim;
+    a->room = room;
     a->layers = calloc((size_t)sizes->layers, sizeof(*a->layers));
     if (!a->layers)
         return -1;
@@ -118,8 +135,13 @@ int acts_init(struct acts *a, rondo_comm_t comm, const struct model_sizes *sizes
         return -1;
     }
     cut_all(a, sizes);
-    rope_table(a->rope, positions, n, sizes->head_dim);
     return 0;
+}
+
+void acts_fit(struct acts *a, const int64_t *positions, int64_t n)
+{
+    a->n = n;
+    rope_table(a->rope, positions, n, a->head_dim);
 }
 
 void acts_release(struct acts *a)

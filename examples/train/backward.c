@@ -4,6 +4,7 @@
 #include <rondo/request.h>
 
 #include "model.h"
+#include "stored.h"
 
 /* a->d_o -> a->dq, a->dk, a->dv.  dk and dv come back complete: with what the queries of all ranks
  * have to say about this rank's keys. */
@@ -42,25 +43,41 @@ static void feed_forward_backward(const struct model_sizes *s, const struct laye
     rmsnorm_backward(a->dx, g->ffn_norm, a->din, l->mid, w->ffn_norm, l->ffn_rms, n, s->dim);
 }
 
+/* a->dq, a->dk, a->dv -> a->din */
+static void project_backward(const struct model_sizes *s, const struct layer_weights *w,
+                             struct layer_weights *g, struct acts *a, const struct layer_acts *l)
+{
+    int q_width = s->q_heads * s->head_dim, kv_width = s->kv_heads * s->head_dim;
+    int64_t n = a->n;
+    float *dq = stored_read(a->dtype, a->dq, a->work.q, n * q_width);
+    float *dk = stored_read(a->dtype, a->dk, a->work.k, n * kv_width);
+    float *dv = stored_read(a->dtype, a->dv, a->work.v, n * kv_width);
+
+    rope_rotate(dq, a->rope, n, s->q_heads, s->head_dim, 1);
+    rope_rotate(dk, a->rope, n, s->kv_heads, s->head_dim, 1);
+    linear_backward(a->din, g->wq, dq, l->attn_in, w->wq, n, s->dim, q_width, 0);
+    linear_backward(a->din, g->wk, dk, l->attn_in, w->wk, n, s->dim, kv_width, 1);
+    linear_backward(a->din, g->wv, dv, l->attn_in, w->wv, n, s->dim, kv_width, 1);
+}
+
 /* a->dx: of l->mid -> of l->x */
 static rondo_status_t attention_backward(const struct model_sizes *s,
                                          const struct layer_weights *w, struct layer_weights *g,
                                          struct acts *a, const struct layer_acts *l,
                                          rondo_plan_t plan)
 {
-    int q_width = s->q_heads * s->head_dim, kv_width = s->kv_heads * s->head_dim;
+    int q_width = s->q_heads * s->head_dim;
     int64_t n = a->n;
+    float *o = stored_read(a->dtype, l->o, a->work.o, n * q_width);
+    float *d_o = stored_floats(a->dtype, a->d_o, a->work.q);
     rondo_status_t status;
 
-    linear_backward(a->d_o, g->wo, a->dx, l->o, w->wo, n, q_width, s->dim, 0);
+    linear_backward(d_o, g->wo, a->dx, o, w->wo, n, q_width, s->dim, 0);
+    stored_write(a->dtype, a->d_o, d_o, n * q_width);
     status = attend_backward(a, l, plan);
     if (status)
         return status;
-    rope_rotate(a->dq, a->rope, n, s->q_heads, s->head_dim, 1);
-    rope_rotate(a->dk, a->rope, n, s->kv_heads, s->head_dim, 1);
-    linear_backward(a->din, g->wq, a->dq, l->attn_in, w->wq, n, s->dim, q_width, 0);
-    linear_backward(a->din, g->wk, a->dk, l->attn_in, w->wk, n, s->dim, kv_width, 1);
-    linear_backward(a->din, g->wv, a->dv, l->attn_in, w->wv, n, s->dim, kv_width, 1);
+    project_backward(s, w, g, a, l);
     rmsnorm_backward(a->dx, g->attn_norm, a->din, l->x, w->attn_norm, l->attn_rms, n, s->dim);
     return RONDO_OK;
 }

@@ -4,6 +4,7 @@
 #include <rondo/request.h>
 
 #include "model.h"
+#include "stored.h"
 
 /* The one place of the forward where tokens meet: every rank gives its own shard of q, k and v, and
  * Rondo shows each query the keys of the whole sequence that it may see. */
@@ -22,25 +23,41 @@ static rondo_status_t attend(const struct layer_acts *l, rondo_plan_t plan)
     return status ? status : rondo_wait(&request, -1);
 }
 
+/* l->attn_in -> l->q, l->k, l->v */
+static void project(const struct model_sizes *s, const struct layer_weights *w, struct acts *a,
+                    struct layer_acts *l)
+{
+    int q_width = s->q_heads * s->head_dim, kv_width = s->kv_heads * s->head_dim;
+    float *q = stored_floats(a->dtype, l->q, a->work.q);
+    float *k = stored_floats(a->dtype, l->k, a->work.k);
+    float *v = stored_floats(a->dtype, l->v, a->work.v);
+    int64_t n = a->n;
+
+    linear_forward(q, l->attn_in, w->wq, n, s->dim, q_width, 0);
+    linear_forward(k, l->attn_in, w->wk, n, s->dim, kv_width, 0);
+    linear_forward(v, l->attn_in, w->wv, n, s->dim, kv_width, 0);
+    rope_rotate(q, a->rope, n, s->q_heads, s->head_dim, 0);
+    rope_rotate(k, a->rope, n, s->kv_heads, s->head_dim, 0);
+    stored_write(a->dtype, l->q, q, n * q_width);
+    stored_write(a->dtype, l->k, k, n * kv_width);
+    stored_write(a->dtype, l->v, v, n * kv_width);
+}
+
 /* l->x -> l->mid */
 static rondo_status_t attention_block(const struct model_sizes *s, const struct layer_weights *w,
                                       struct acts *a, struct layer_acts *l, rondo_plan_t plan)
 {
-    int q_width = s->q_heads * s->head_dim, kv_width = s->kv_heads * s->head_dim;
+    int q_width = s->q_heads * s->head_dim;
     int64_t n = a->n;
     rondo_status_t status;
 
     rmsnorm_forward(l->attn_in, l->attn_rms, l->x, w->attn_norm, n, s->dim);
-    linear_forward(l->q, l->attn_in, w->wq, n, s->dim, q_width, 0);
-    linear_forward(l->k, l->attn_in, w->wk, n, s->dim, kv_width, 0);
-    linear_forward(l->v, l->attn_in, w->wv, n, s->dim, kv_width, 0);
-    rope_rotate(l->q, a->rope, n, s->q_heads, s->head_dim, 0);
-    rope_rotate(l->k, a->rope, n, s->kv_heads, s->head_dim, 0);
+    project(s, w, a, l);
     status = attend(l, plan);
     if (status)
         return status;
     memcpy(l->mid, l->x, (size_t)n * (size_t)s->dim * sizeof(float));
-    linear_forward(l->mid, l->o, w->wo, n, q_width, s->dim, 1);
+    linear_forward(l->mid, stored_read(a->dtype, l->o, a->work.o, n * q_width), w->wo, n, q_width, s->dim, 1);
     return RONDO_OK;
 }
 

@@ -54,10 +54,10 @@ struct layer_acts {
     float *x;        /* [n][dim], enters the layer */
     float *attn_in;  /* [n][dim], normalised x */
     float *attn_rms; /* [n] */
-    float *q;        /* [n][q_heads][head_dim], turned */
-    float *k;        /* [n][kv_heads][head_dim], turned */
-    float *v;        /* [n][kv_heads][head_dim] */
-    float *o;        /* [n][q_heads][head_dim] */
+    void *q;         /* [n][q_heads][head_dim], turned; of acts.dtype, as k, v and o */
+    void *k;         /* [n][kv_heads][head_dim], turned */
+    void *v;         /* [n][kv_heads][head_dim] */
+    void *o;         /* [n][q_heads][head_dim] */
     float *lse;      /* [q_heads][n] */
     float *mid;      /* [n][dim], between attention and feed-forward */
     float *ffn_in;   /* [n][dim], normalised mid */
@@ -72,6 +72,9 @@ struct acts {
     size_t count;
     float *shared; /* of what attention reads: comm's memory, owned */
     rondo_comm_t comm;
+    rondo_dtype_t dtype; /* of what attention reads and writes */
+    int head_dim;
+    int64_t room; /* tokens that the arrays have room for; they are packed for n of them */
     int64_t n;
     struct layer_acts *layers; /* [layers], owned */
     float *rope;    /* [n][head_dim / 2][2] */
@@ -82,13 +85,17 @@ struct acts {
     /* The backward's, one layer at a time. */
     float *dx;   /* [n][dim], of the residual stream */
     float *din;  /* [n][dim], of a normalised input */
-    float *dq;   /* shapes of q, k, v, o */
-    float *dk;
-    float *dv;
-    float *d_o;
+    void *dq;    /* shapes and type of q, k, v, o */
+    void *dk;
+    void *dv;
+    void *d_o;
     float *dgate; /* [n][hidden] */
     float *dup;
     float *dact;
+    /* Where the layers work on q, k, v, o and their gradients, of one layer, when these are no floats. */
+    struct {
+        float *q, *k, *v, *o;
+    } work;
 };
 
 /* One tensor of the arena, as model_tensor walks over them in the arena's order. */
@@ -116,10 +123,12 @@ void weights_randomise(struct weights *w, const struct model_sizes *sizes, uint6
 /* Moves every weight by one unit in the last place, up or down. */
 void weights_perturb(struct weights *w, uint64_t seed);
 
-/* comm: the plan's, which outlives acts; NULL: all memory is this process's own.  positions [n]: the
- * shard's global positions. */
+/* comm: the plan's, which outlives acts; NULL: all memory is this process's own.  dtype: the plan's.  room:
+ * the most tokens.  It has none before acts_fit. */
 int acts_init(struct acts *a, rondo_comm_t comm, const struct model_sizes *sizes,
-              const int64_t *positions, int64_t n);
+              rondo_dtype_t dtype, int64_t room);
+/* From now on for n tokens, at most room.  positions [n]: of each in its document or in the whole sequence. */
+void acts_fit(struct acts *a, const int64_t *positions, int64_t n);
 void acts_release(struct acts *a);
 
 /* Both are collective over the plan's ranks, and return what Rondo returns.  tokens, targets [n]. */

@@ -156,11 +156,12 @@ int trainer_sample(struct trainer *t)
     memset(&s, 0, sizeof(s));
     s.state = random_stream(o->seed, UINT64_MAX - 1);
     code = sequence_init(&s.sequence, &t->ranks, o, o->tokens < CONTEXT ? o->tokens : CONTEXT, 1);
-    if (!code && (!text || acts_init(&s.acts, t->ranks.comm, &o->sizes,
-                                    s.sequence.positions, s.sequence.n)))
+    if (!code && (!text || acts_init(&s.acts, t->ranks.comm, &o->sizes, RONDO_F32, s.sequence.n)))
         problem_set(&problem, EXIT_FAILED, "out of memory: sample");
     if (!code)
         code = parallel_agree(&t->ranks, &problem);
+    if (!code)
+        acts_fit(&s.acts, s.sequence.positions, s.sequence.n);
     if (!code)
         code = sample_text(t, &s, text);
     acts_release(&s.acts);

@@ -164,12 +164,14 @@ static int finish_setup(struct trainer *t)
 {
     struct problem problem = { 0, "" };
 
-    if (acts_init(&t->acts, t->ranks.comm, &t->options->sizes, t->sequence.positions,
-                  t->sequence.n))
+    if (acts_init(&t->acts, t->ranks.comm, &t->options->sizes, RONDO_F32, t->sequence.n)) {
         problem_set(&problem, EXIT_FAILED, "out of memory: activations of %lld tokens",
                     (long long)t->sequence.n);
-    else if (t->ranks.info.rank == 0)
-        open_outputs(t, &problem);
+    } else {
+        acts_fit(&t->acts, t->sequence.positions, t->sequence.n);
+        if (t->ranks.info.rank == 0)
+            open_outputs(t, &problem);
+    }
     return parallel_agree(&t->ranks, &problem);
 }
 

@@ -37,6 +37,11 @@ tests_train_test_train_data_SOURCES = tests/train/test_train_data.c
 tests_train_test_train_data_CFLAGS = $(test_cflags)
 tests_train_test_train_data_LDADD = $(train_test_ldadd)
 
+check_PROGRAMS += tests/train/test_train_stored
+tests_train_test_train_stored_SOURCES = tests/train/test_train_stored.c
+tests_train_test_train_stored_CFLAGS = $(test_cflags)
+tests_train_test_train_stored_LDADD = $(train_test_ldadd)
+
 check_PROGRAMS += tests/train/test_train_options
 tests_train_test_train_options_SOURCES = tests/train/test_train_options.c
 tests_train_test_train_options_CFLAGS = $(test_cflags)

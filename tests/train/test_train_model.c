@@ -60,7 +60,8 @@ static int set_up(void **state)
         r->targets[t] = (int32_t)(random_bits(&random) % (uint64_t)sizes.vocab);
     }
     r->targets[TOKENS - 1] = RONDO_IGNORE;
-    assert_int_equal(acts_init(&r->acts, NULL, &sizes, positions, TOKENS), 0);
+    assert_int_equal(acts_init(&r->acts, NULL, &sizes, RONDO_F32, TOKENS), 0);
+    acts_fit(&r->acts, positions, TOKENS);
     *state = r;
     return 0;
 }
@@ -223,7 +224,8 @@ static void empty_shard_has_activations(void **state)
 {
     struct acts a;
 
-    assert_int_equal(acts_init(&a, NULL, &sizes, NULL, 0), 0);
+    assert_int_equal(acts_init(&a, NULL, &sizes, RONDO_F32, 0), 0);
+    acts_fit(&a, NULL, 0);
     assert_non_null(a.arena);
     acts_release(&a);
     acts_release(&a);
