@@ -25,6 +25,8 @@ examples_train_libtrain_la_SOURCES = \
 	examples/train/random.h \
 	examples/train/report.c \
 	examples/train/report.h \
+	examples/train/sequence.c \
+	examples/train/sequence.h \
 	examples/train/stored.c \
 	examples/train/stored.h \
 	examples/train/svg.c

@@ -12,7 +12,7 @@
 
 #include "data.h"
 
-enum { CHECKPOINT_VERSION = 1, GRADIENTS_VERSION = 1 };
+enum { CHECKPOINT_VERSION = 2, GRADIENTS_VERSION = 1 };
 
 /* As it lies in the file, in this machine's byte order: a file of the other order has a version that
  * nobody knows. */

@@ -14,6 +14,9 @@ struct progress {
     uint64_t seed;
     uint64_t text_hash; /* of the text trained on */
     int64_t tokens;     /* of one sequence */
+    int64_t window;     /* tokens that a token sees; 0: all before it */
+    int32_t documents;  /* 1: the text's files see each other not */
+    int32_t bf16;       /* 1: attention reads and writes bf16 */
 };
 
 struct checkpoint {

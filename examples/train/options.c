@@ -21,8 +21,13 @@ static const struct option {
     double least, most;  /* of a number */
     const char *help;
 } table[] = {
-    { "layout", CHOICE, AT(layout), "contiguous|zigzag|striped", 0, 0,
+    { "layout", CHOICE, AT(layout), "contiguous|zigzag|striped|balanced", 0, 0,
       "which tokens a rank holds [zigzag]" },
+    { "documents", FLAG, AT(documents), NULL, 0, 0, "each file is a document: attention stays within it" },
+    { "deal", CHOICE, AT(deal), "sequence|documents", 0, 0, "what is cut over ranks [sequence]" },
+    { "window", INTEGER, AT(window), "W", 1, 1 << 30, "see W tokens, the own one among them [all before]" },
+    { "dtype", CHOICE, AT(dtype), "fp32|bf16", 0, 0, "of q, k, v, o and their gradients [fp32]" },
+    { "wire", TEXT, AT(wire), "TYPES", 0, 0, "bf16, f16 or k:bf16,dk:f16,...: as tensors travel" },
     { "schedule", CHOICE, AT(schedule), "ring|two-level|direct|auto", 0, 0, "of the attention [auto]" },
     { "backward", CHOICE, AT(backward), "kv-grad|q-grad|auto", 0, 0, "of the attention [auto]" },
     { "kernel", TEXT, AT(kernel), "NAME", 0, 0, "a bundled attention kernel [flash]" },
@@ -56,6 +61,11 @@ static const struct option {
 
 enum { OPTIONS = sizeof(table) / sizeof(table[0]), DEFAULT_SECONDS = 150 };
 
+rondo_dtype_t options_dtype(const struct options *o)
+{
+    return strcmp(o->dtype, "bf16") == 0 ? RONDO_BF16 : RONDO_F32;
+}
+
 void options_help(FILE *out)
 {
     fprintf(out,
@@ -70,7 +80,7 @@ void options_help(FILE *out)
 
         snprintf(left, sizeof(left), "--%s %s", table[i].name,
                  table[i].value ? table[i].value : "");
-        fprintf(out, "  %-37s %s\n", left, table[i].help);
+        fprintf(out, "  %-43s %s\n", left, table[i].help);
     }
 }
 
@@ -193,7 +203,7 @@ static int parse_one(struct options *o, int argc, char **argv, int at, struct pr
     return set_option(o, opt, argv[at + 1], problem) ? -1 : 2;
 }
 
-static int check_together(struct options *o, struct problem *problem)
+static int check_sizes(const struct options *o, struct problem *problem)
 {
     const char *refused = model_sizes_refused(&o->sizes);
 
@@ -204,6 +214,25 @@ static int check_together(struct options *o, struct problem *problem)
         return problem_set(problem, EXIT_USAGE, "--head-dim %d is odd", o->sizes.head_dim);
     if (refused)
         return problem_set(problem, EXIT_USAGE, "--%s is too large for the other sizes", refused);
+    return 0;
+}
+
+static int check_documents(struct options *o, struct problem *problem)
+{
+    if (o->deal && !o->documents)
+        return problem_set(problem, EXIT_USAGE, "--deal %s needs --documents", o->deal);
+    if (!o->deal)
+        o->deal = "sequence";
+    if (strcmp(o->deal, "documents") == 0 && strcmp(o->layout, "balanced") == 0)
+        return problem_set(problem, EXIT_USAGE,
+                           "--deal documents: not with --layout balanced, which deals out the sequence");
+    return 0;
+}
+
+static int check_together(struct options *o, struct problem *problem)
+{
+    if (check_sizes(o, problem) || check_documents(o, problem))
+        return -1;
     if (o->perturb && o->resume)
         return problem_set(problem, EXIT_USAGE, "--perturb-ulp %llu: not with --resume %s",
                            (unsigned long long)o->perturb_seed, o->resume);
@@ -225,6 +254,7 @@ int options_parse(struct options *o, int argc, char **argv, struct problem *prob
     *o = (struct options){ .layout = "zigzag",
                            .schedule = "auto",
                            .backward = "auto",
+                           .dtype = "fp32",
                            .tokens = 2048,
                            .seed = 1,
                            .rate = 0.004,

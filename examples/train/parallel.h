@@ -6,7 +6,6 @@
 
 #include <rondo/rondo.h>
 
-#include "options.h"
 #include "problem.h"
 
 /* The ranks, as the trainer sees them. */
@@ -35,25 +34,5 @@ rondo_status_t parallel_sum_doubles(struct parallel *p, double *data, size_t cou
 rondo_status_t parallel_broadcast(struct parallel *p, void *data, size_t bytes, int root);
 /* Whether hash is equal on all ranks. */
 rondo_status_t parallel_same(struct parallel *p, uint64_t hash, int *same);
-
-/* A sequence length with its layout and its attention plan.  One plan serves all layers. */
-struct sequence {
-    rondo_layout_t layout;
-    rondo_plan_t plan;
-    int64_t tokens;     /* of the whole sequence */
-    int64_t n;          /* of this rank's shard */
-    int64_t *positions; /* [n] */
-    int32_t *whole;     /* [tokens], token ids of the sequence, on every rank */
-    int32_t *shard;     /* [n] */
-    int32_t *targets;   /* [n] */
-};
-
-/* Collective.  Returns an exit code: 0, or what parallel_refused returned.  inference: no backward,
- * and the options' backward is not looked at. */
-int sequence_init(struct sequence *s, struct parallel *p, const struct options *o, int64_t tokens,
-                  int inference);
-void sequence_release(struct sequence *s);
-/* Cuts s->whole into s->shard and s->targets. */
-rondo_status_t sequence_cut(struct sequence *s, const struct parallel *p);
 
 #endif

@@ -125,15 +125,27 @@ static int generate(struct trainer *t, struct sampler *s, unsigned char *text, s
     return 0;
 }
 
+/* With documents it lies in one of them, as what the model was trained on does. */
+static size_t choose_prompt(const struct trainer *t, size_t *count)
+{
+    const struct corpus *c = &t->corpus;
+    size_t held_out = c->count - c->train_count;
+
+    if (t->options->documents)
+        return corpus_prompt(c, PROMPT, count);
+    *count = held_out < PROMPT ? held_out : PROMPT;
+    return c->train_count;
+}
+
 static int sample_text(struct trainer *t, struct sampler *s, unsigned char *text)
 {
-    size_t held_out = t->corpus.count - t->corpus.train_count;
-    size_t prompt = held_out < PROMPT ? held_out : PROMPT, made = 0;
+    size_t prompt, made = 0;
+    size_t from = choose_prompt(t, &prompt);
     int code;
 
     if (prompt > (size_t)s->sequence.tokens)
         prompt = (size_t)s->sequence.tokens;
-    memcpy(text, t->corpus.bytes + t->corpus.train_count, prompt);
+    memcpy(text, t->corpus.bytes + from, prompt);
     code = generate(t, s, text, prompt, &made);
     if (code || t->ranks.info.rank != 0)
         return code;
@@ -155,8 +167,8 @@ int trainer_sample(struct trainer *t)
 
     memset(&s, 0, sizeof(s));
     s.state = random_stream(o->seed, UINT64_MAX - 1);
-    code = sequence_init(&s.sequence, &t->ranks, o, o->tokens < CONTEXT ? o->tokens : CONTEXT, 1);
-    if (!code && (!text || acts_init(&s.acts, t->ranks.comm, &o->sizes, RONDO_F32, s.sequence.n)))
+    code = sequence_init(&s.sequence, &t->ranks, o, o->tokens < CONTEXT ? o->tokens : CONTEXT, 0, 1);
+    if (!code && (!text || acts_init(&s.acts, t->ranks.comm, &o->sizes, options_dtype(o), s.sequence.room)))
         problem_set(&problem, EXIT_FAILED, "out of memory: sample");
     if (!code)
         code = parallel_agree(&t->ranks, &problem);

@@ -44,18 +44,54 @@ static int make_arenas(struct trainer *t, struct problem *problem)
 static void prepare(struct trainer *t, struct problem *problem)
 {
     const struct options *o = t->options;
-    struct progress first = { 0, 0.0, o->seed, 0, o->tokens };
+    struct progress first = { 0, 0.0, o->seed, 0, o->tokens, o->window, o->documents,
+                              options_dtype(o) == RONDO_BF16 };
 
     if (corpus_read(&t->corpus, o->paths, o->path_count, o->tokens, problem))
         return;
     if (make_arenas(t, problem))
         return;
-    t->baselines = corpus_baselines(&t->corpus, 0);
+    t->baselines = corpus_baselines(&t->corpus, o->documents);
+    if (!isfinite(t->baselines.unigram)) {
+        problem_set(problem, EXIT_FAILED, "--documents: every held-out document has one byte, and no loss");
+        return;
+    }
     t->progress = first;
-    t->progress.text_hash = corpus_hash(&t->corpus, 0);
+    t->progress.text_hash = corpus_hash(&t->corpus, o->documents);
     weights_randomise(&t->w, &o->sizes, o->seed);
     if (o->perturb)
         weights_perturb(&t->w, o->perturb_seed);
+}
+
+static int refuse_option(const char *path, const char *option, long long found, long long here,
+                         struct problem *problem)
+{
+    return problem_set(problem, EXIT_FAILED, "checkpoint %s has --%s %lld, here it is %lld", path, option,
+                       found, here);
+}
+
+/* Whether a training that got so far can go on here.  What is not compared, layout, schedule and number of
+ * ranks among it, changes the results by rounding alone. */
+static int compare(const char *path, const struct progress *found, const struct progress *here,
+                   struct problem *problem)
+{
+    if (found->documents != here->documents)
+        return problem_set(problem, EXIT_FAILED, "checkpoint %s was trained with%s --documents, here it is with%s",
+                           path, found->documents ? "" : "out", here->documents ? "" : "out");
+    if (found->text_hash != here->text_hash)
+        return problem_set(problem, EXIT_FAILED, "checkpoint %s was trained on another text%s", path,
+                           here->documents ? " or on other documents" : "");
+    if (found->seed != here->seed)
+        return problem_set(problem, EXIT_FAILED, "checkpoint %s has --seed %llu, here it is %llu", path,
+                           (unsigned long long)found->seed, (unsigned long long)here->seed);
+    if (found->tokens != here->tokens)
+        return refuse_option(path, "tokens", found->tokens, here->tokens, problem);
+    if (found->window != here->window)
+        return refuse_option(path, "window", found->window, here->window, problem);
+    if (found->bf16 != here->bf16)
+        return problem_set(problem, EXIT_FAILED, "checkpoint %s has --dtype %s, here it is %s", path,
+                           found->bf16 ? "bf16" : "fp32", here->bf16 ? "bf16" : "fp32");
+    return 0;
 }
 
 /* Rank 0 reads the file, so that it need not be visible anywhere else. */
@@ -67,15 +103,7 @@ static void load(struct trainer *t, struct problem *problem)
 
     if (checkpoint_load(o->resume, &c, problem))
         return;
-    if (found.text_hash != t->progress.text_hash)
-        problem_set(problem, EXIT_FAILED, "checkpoint %s was trained on another text", o->resume);
-    else if (found.seed != o->seed)
-        problem_set(problem, EXIT_FAILED, "checkpoint %s has --seed %llu, here it is %llu",
-                    o->resume, (unsigned long long)found.seed, (unsigned long long)o->seed);
-    else if (found.tokens != o->tokens)
-        problem_set(problem, EXIT_FAILED, "checkpoint %s has --tokens %lld, here it is %lld",
-                    o->resume, (long long)found.tokens, (long long)o->tokens);
-    else
+    if (!compare(o->resume, &found, &t->progress, problem))
         t->progress = found;
 }
 
@@ -132,6 +160,21 @@ static void print_plan(const struct trainer *t)
     free(text);
 }
 
+/* What is not as it is by default. */
+static void print_masking(const struct trainer *t)
+{
+    const struct options *o = t->options;
+
+    if (o->documents)
+        printf("documents: %zu, at most %d in a sequence of %lld tokens, cut over ranks by %s\n",
+               t->corpus.documents, t->sequence.desc.max_documents, (long long)o->tokens,
+               strcmp(o->deal, "documents") == 0 ? "document" : "sequence");
+    if (o->window)
+        printf("window: each token sees %lld, its own among them\n", (long long)o->window);
+    if (options_dtype(o) == RONDO_BF16)
+        printf("dtype: attention's q, k, v, o and their gradients are bf16, all else fp32\n");
+}
+
 static void print_start(const struct trainer *t)
 {
     const struct rondo_comm_info *info = &t->ranks.info;
@@ -142,6 +185,7 @@ static void print_start(const struct trainer *t)
     printf("text: %zu bytes in %d files (%d skipped), the last %zu held out\n",
            t->corpus.count, t->corpus.files, t->corpus.skipped,
            t->corpus.count - t->corpus.train_count);
+    print_masking(t);
     print_plan(t);
     if (t->progress.step > 0)
         printf("resumed at step %lld\n", (long long)t->progress.step);
@@ -164,9 +208,9 @@ static int finish_setup(struct trainer *t)
 {
     struct problem problem = { 0, "" };
 
-    if (acts_init(&t->acts, t->ranks.comm, &t->options->sizes, RONDO_F32, t->sequence.n)) {
+    if (acts_init(&t->acts, t->ranks.comm, &t->options->sizes, options_dtype(t->options), t->sequence.room)) {
         problem_set(&problem, EXIT_FAILED, "out of memory: activations of %lld tokens",
-                    (long long)t->sequence.n);
+                    (long long)t->sequence.room);
     } else {
         acts_fit(&t->acts, t->sequence.positions, t->sequence.n);
         if (t->ranks.info.rank == 0)
@@ -188,7 +232,8 @@ int trainer_init(struct trainer *t, const struct options *options)
     if (!code)
         code = check_same_text(t);
     if (!code)
-        code = sequence_init(&t->sequence, &t->ranks, options, options->tokens, 0);
+        code = sequence_init(&t->sequence, &t->ranks, options, options->tokens,
+                             options->documents ? corpus_most_parts(&t->corpus, options->tokens) : 0, 0);
     if (!code && options->resume)
         code = resume(t);
     if (!code)

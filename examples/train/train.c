@@ -24,15 +24,30 @@ static double exposed_seconds(const struct trainer *t)
     return stats.exposed_seconds + t->ranks.reduce_seconds;
 }
 
+/* The window's documents are other ones than the last window's. */
+static rondo_status_t fit_documents(struct trainer *t, size_t offset)
+{
+    struct sequence *s = &t->sequence;
+    int documents = corpus_parts(&t->corpus, offset, s->tokens, s->edges);
+    rondo_status_t status = sequence_fit(s, &t->ranks, documents);
+
+    if (!status)
+        acts_fit(&t->acts, s->positions, s->n);
+    return status;
+}
+
 /* Forward and loss of the sequence's shard; leaves probabilities in acts.logits. */
 static rondo_status_t shard_loss(struct trainer *t, size_t offset, struct loss_sum *loss)
 {
     const struct model_sizes *sizes = &t->options->sizes;
     struct sequence *s = &t->sequence;
-    rondo_status_t status;
+    rondo_status_t status = RONDO_OK;
 
     corpus_window(&t->corpus, offset, s->tokens, s->whole);
-    status = sequence_cut(s, &t->ranks);
+    if (s->packed)
+        status = fit_documents(t, offset);
+    if (!status)
+        status = sequence_cut(s, &t->ranks);
     if (!status)
         status = model_forward(sizes, &t->w, &t->acts, s->plan, s->shard);
     if (!status)
@@ -111,6 +126,17 @@ static int update(struct trainer *t, const struct step *step)
     return 0;
 }
 
+/* Documents of one byte have nothing to predict.  All ranks know it. */
+static int no_targets(const struct trainer *t, const char *what)
+{
+    if (t->ranks.info.rank == 0)
+        fprintf(stderr,
+                "rondo-train: --documents: after step %lld every document of %s sequence of --tokens %lld has "
+                "one byte, and no loss\n",
+                (long long)t->progress.step, what, (long long)t->sequence.tokens);
+    return EXIT_FAILED;
+}
+
 int trainer_validate(struct trainer *t, int64_t limit, double *val_loss)
 {
     int64_t windows = corpus_windows(&t->corpus, t->sequence.tokens, limit);
@@ -129,6 +155,8 @@ int trainer_validate(struct trainer *t, int64_t limit, double *val_loss)
         status = parallel_sum_doubles(&t->ranks, sums, 2);
     if (status)
         return parallel_failed(&t->ranks, "validation", status);
+    if (sums[1] == 0.0)
+        return no_targets(t, "all validation");
     *val_loss = sums[0] / sums[1];
     return 0;
 }
@@ -209,6 +237,8 @@ static int train_step(struct trainer *t, struct step_row *row, int *over, int *s
     if (status)
         return parallel_failed(&t->ranks, "forward", status);
     *stopped = step.stop;
+    if (step.valid == 0.0)
+        return no_targets(t, "a training");
     *over = step.stop || (t->options->seconds > 0.0 && step.elapsed >= t->options->seconds);
     if (*over)
         return 0;

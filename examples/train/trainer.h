@@ -9,6 +9,7 @@
 #include "options.h"
 #include "parallel.h"
 #include "report.h"
+#include "sequence.h"
 
 /* Everything a rank holds.  Weights, gradients and moments are whole on every rank; of the sequence
  * and the activations it holds its shard. */

@@ -26,7 +26,7 @@ static void rig_init(struct rig *r, uint64_t seed)
     weights_randomise(&r->w, &sizes, seed);
     weights_randomise(&r->m, &sizes, seed + 1);
     weights_randomise(&r->v, &sizes, seed + 2);
-    r->progress = (struct progress){ (int64_t)seed, 1.5, seed, 99, 2048 };
+    r->progress = (struct progress){ (int64_t)seed, 1.5, seed, 99, 2048, 17, 1, 1 };
     r->c = (struct checkpoint){ &r->sizes, &r->progress, &r->w, &r->m, &r->v };
 }
 
