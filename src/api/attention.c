@@ -22,7 +22,7 @@ static struct ri_plan_params params_of(rondo_comm_t comm, const struct rondo_lay
     return (struct ri_plan_params){
         .place = { comm->rank, comm->size, comm->host, comm->transport }, .layout = layout,
         .desc = &wish->desc, .choice = &wish->choice, .kernel = wish->kernel,
-        .max_in_flight = wish->max_in_flight, .pool = pool,
+        .max_in_flight = wish->max_in_flight, .threads = wish->threads, .pool = pool,
     };
 }
 

@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 
-/* Far below the starts of a pass that messages can tell apart. */
-enum { MAX_IN_FLIGHT = 1024 };
+/* Far below the starts of a pass that messages can tell apart; and as many as RONDO_THREADS may be. */
+enum { MAX_IN_FLIGHT = 1024, MAX_THREADS = 1024 };
 
 /* ---- checking ---- */
 
@@ -42,14 +42,13 @@ static int check_sizes(const rondo_attention_desc_t *desc, const struct rondo_la
 }
 
 /* What the interface has and plans do not yet do. */
-static int check_built(const rondo_attention_desc_t *desc, const rondo_plan_options_t *options)
+static int check_built(const rondo_attention_desc_t *desc)
 {
     const struct {
         const char *name;
         int given;
     } fields[] = {
         { "mask_params", desc->mask_params != NULL }, { "kv_layout", desc->kv_layout != NULL },
-        { "options.threads", options && options->threads != 0 },
     };
 
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
@@ -145,6 +144,9 @@ static int check_options(const rondo_plan_options_t *options, struct ri_wish *wi
     if (options->max_in_flight < 0 || options->max_in_flight > MAX_IN_FLIGHT)
         return ri_error(RONDO_ERR_ARGUMENT, "max_in_flight is %d; use 0 (as 1) to %d",
                         options->max_in_flight, MAX_IN_FLIGHT);
+    if (options->threads < 0 || options->threads > MAX_THREADS)
+        return ri_error(RONDO_ERR_ARGUMENT, "threads is %d; use 0 (RONDO_THREADS) to %d", options->threads,
+                        MAX_THREADS);
     wish->max_in_flight = options->max_in_flight ? options->max_in_flight : 1;
     wish->landing_slots = options->landing_slots;
     wish->pieces = options->pieces;
@@ -193,11 +195,14 @@ int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attentio
     if (!err)
         err = check_options(options, wish);
     if (!err)
-        err = check_built(desc, options);
+        err = check_built(desc);
     if (!err)
         err = check_abilities(desc, wish->kernel);
     if (err)
         return err;
+    wish->threads = options->threads ? options->threads : (int)comm->config.threads;
+    if (wish->threads < 1)
+        wish->threads = 1;
     wish->desc = *desc;
     if (wish->desc.v_dim == 0)
         wish->desc.v_dim = desc->qk_dim;

@@ -13,6 +13,7 @@ struct ri_wish {
     struct ri_choice choice;
     const rondo_kernel_t *kernel; /* NULL: refused before it was found */
     int max_in_flight;
+    int threads;               /* of the kernel; ranks may differ */
     int landing_slots, pieces; /* as the caller gave them */
     const char *host_transfers; /* likewise, borrowed; NULL: as "auto" */
     int64_t hash;              /* of the schedules */

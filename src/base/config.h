@@ -19,6 +19,7 @@ struct ri_config {
     int64_t warn_after_ms;      /* RONDO_WARN_AFTER: of a wait in which nothing moves; 0: never */
     int64_t spin;               /* RONDO_SPIN: idle progress calls before the first yield */
     int64_t yield;              /* RONDO_YIELD: idle yields before sleeping on descriptors; -1: never sleep */
+    int64_t threads;            /* RONDO_THREADS: of a kernel, where plans do not say; 0: 1 */
     int64_t verify;             /* RONDO_VERIFY: 1: first calls of plans are computed twice and compared */
     int64_t chunk_bytes;        /* RONDO_CHUNK: of plans that do not say; 0: they choose; equal on all ranks */
     /* What plans reckon with when they choose a scheme; equal on all ranks. */

@@ -10,4 +10,6 @@ librondo_core_la_SOURCES += \
 	src/base/status.c \
 	src/base/status.h \
 	src/base/trace.c \
-	src/base/trace.h
+	src/base/trace.h \
+	src/base/workers.c \
+	src/base/workers.h

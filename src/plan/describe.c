@@ -202,7 +202,10 @@ static void print_head(FILE *out, const struct ri_plan *plan)
             "scale %g\n",
             d->mask == RONDO_MASK_CAUSAL ? "causal" : "full", (long long)d->batch, d->q_heads,
             d->kv_heads, d->qk_dim, d->v_dim, (double)d->scale);
-    fprintf(out, "kernel: %s\n", plan->kernel.name);
+    fprintf(out, "kernel: %s", plan->kernel.name);
+    if (plan->shape.threads > 1)
+        fprintf(out, ", %d threads", plan->shape.threads);
+    fprintf(out, "\n");
     print_ways(out, &plan->place);
 }
 

@@ -57,7 +57,8 @@ static size_t pass_bytes(const struct ri_pass *pass)
 
     return schedule_bytes(pass->schedule) +
            pass->tile_room * (sizeof(*pass->tiles) + sizeof(*pass->work)) +
-           4 * steps * sizeof(uint32_t) + pass->schedule->slot_count * (sizeof(*pass->in_place) + sizeof(*pass->moved)) +
+           4 * steps * sizeof(uint32_t) +
+           pass->schedule->slot_count * (sizeof(*pass->in_place) + sizeof(*pass->moved)) +
            pass->first_message[steps] * sizeof(*pass->messages) + pass->first_chunk[steps] * sizeof(uint32_t) +
            pass->schedule->dep_count * (sizeof(*pass->need) + sizeof(*pass->first_need)) +
            pass->need_room * sizeof(*pass->needs);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "base/workers.h"
 
 static int init_runs(struct ri_plan *plan, enum ri_pass_kind kind)
 {
@@ -48,6 +49,22 @@ static int reserve(struct ri_plan *plan)
     return err;
 }
 
+static void run_tasks(void *runner, void (*task)(void *argument, int index, int thread), void *argument, int count)
+{
+    const struct ri_plan *plan = runner;
+
+    ri_workers_run(plan->pool->workers, plan->shape.threads, task, argument, count);
+}
+
+static int hire(struct ri_plan *plan)
+{
+    if (plan->shape.threads > 1) {
+        plan->shape.run = run_tasks;
+        plan->shape.runner = plan;
+    }
+    return ri_pool_hire(plan->pool, plan->shape.threads);
+}
+
 int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
 {
     const rondo_attention_desc_t *desc = params->desc;
@@ -72,11 +89,13 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
         .v_dim = desc->v_dim, .scale = desc->scale, .softcap = desc->softcap, .dropout = desc->dropout,
         .max_q_tokens = plan->max_tokens[RI_QUERIES],
-        .max_k_tokens = plan->max_tokens[RI_KEYS], .threads = 1,
+        .max_k_tokens = plan->max_tokens[RI_KEYS], .threads = params->threads > 1 ? params->threads : 1,
     };
     err = init_passes(plan);
     if (!err && plan->pool)
         err = reserve(plan);
+    if (!err && plan->pool)
+        err = hire(plan);
     if (err) {
         ri_plan_destroy(plan);
         return err;

@@ -180,6 +180,7 @@ struct ri_plan_params {
     const struct ri_choice *choice;
     const rondo_kernel_t *kernel;
     int max_in_flight;                  /* 1 or more */
+    int threads;                        /* of the kernel; 1 or more */
     struct ri_pool *pool;               /* NULL: to be measured only, has no runs */
 };
 

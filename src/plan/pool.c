@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "base/workers.h"
 #include "device/device.h"
 #include "transport/transport.h"
 
@@ -65,6 +66,7 @@ void ri_pool_destroy(struct ri_pool *pool)
     }
     for (int i = 0; i < RI_SCRATCH_USES; i++)
         ri_device_host.release(pool->scratch[i].memory);
+    ri_workers_destroy(pool->workers);
     free(pool);
 }
 
@@ -143,6 +145,15 @@ int ri_pool_reserve(struct ri_pool *pool, const struct ri_need *need)
     if (!err)
         pool->arena_bytes = bytes;
     return err;
+}
+
+int ri_pool_hire(struct ri_pool *pool, int threads)
+{
+    int err = 0;
+
+    if (threads > 1 && !pool->workers)
+        err = ri_workers_create(&pool->workers);
+    return err || threads <= 1 ? err : ri_workers_grow(pool->workers, threads);
 }
 
 void ri_pool_admit(struct ri_pool *pool, int max_in_flight)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct ri_transport;
+struct ri_workers;
 
 /* Memory for blocks that travel, zeroed: of the transport's own kind where it has one, which other ranks can
  * read in place, else of the process; registered with the transport.  RONDO_ERR_MEMORY.  0 bytes is
@@ -49,6 +50,7 @@ struct ri_pool {
     int max_in_flight;       /* of the plan that allows most; arenas may be more */
     size_t arena_bytes;
     struct ri_scratch scratch[RI_SCRATCH_USES];
+    struct ri_workers *workers; /* that kernels compute with; NULL: no plan wants any */
 };
 
 int ri_pool_create(struct ri_transport *transport, struct ri_pool **pool);
@@ -65,6 +67,9 @@ void ri_pool_admit(struct ri_pool *pool, int max_in_flight);
  * free, or a start with that tag is under way.  what: "forward", for the text.  Allocates nothing. */
 int ri_pool_take(struct ri_pool *pool, const char *what, uint64_t tag, struct ri_arena **arena);
 void ri_pool_give(struct ri_pool *pool, struct ri_arena *arena);
+
+/* From now on kernels can compute with so many threads, if it was less. */
+int ri_pool_hire(struct ri_pool *pool, int threads);
 
 /* What is allocated now. */
 size_t ri_pool_arenas_bytes(const struct ri_pool *pool);

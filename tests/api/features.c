@@ -141,7 +141,8 @@ static void solve_row(struct problem *p, const struct features *f, struct row *r
     if (f->d_sinks)
         f->d_sinks[h] -= exp((double)f->sinks[h] - lse) * delta;
     for (int64_t j = 0; j < row->keys; j++) {
-        double *dk = to(p, p->dk, p->kv_heads, p->qk_dim, b, j, kv), *dv = to(p, p->dv, p->kv_heads, p->v_dim, b, j, kv);
+        double *dk = to(p, p->dk, p->kv_heads, p->qk_dim, b, j, kv);
+        double *dv = to(p, p->dv, p->kv_heads, p->v_dim, b, j, kv);
         double dp = row->keep[j] * dot(d_o, of(p, p->v, p->kv_heads, p->v_dim, b, j, kv), p->v_dim);
         double g = row->p[j] * (dp - delta) * row->slope[j] * scale;
 
@@ -251,6 +252,30 @@ static int forward(void *context, const rondo_kernel_forward_t *a)
     return 0;
 }
 
+static void forward_head(void *argument, int index, int thread)
+{
+    const rondo_kernel_forward_t *a = argument;
+    int heads = a->shape->q_heads;
+
+    (void)thread;
+    for (int t = 0; t < a->tile_count; t++)
+        for (int64_t i = 0; i < a->tiles[t].q_count; i++)
+            forward_row(a, &a->tiles[t], index / heads, index % heads, i);
+}
+
+static int forward_threads(void *context, const rondo_kernel_forward_t *a)
+{
+    rondo_kernel_forward_t args = *a;
+
+    (void)context;
+    if ((a->shape->threads > 1) != (a->shape->run != NULL))
+        return 1;
+    if (!a->shape->run)
+        return forward(context, a);
+    a->shape->run(a->shape->runner, forward_head, &args, (int)a->shape->batch * a->shape->q_heads);
+    return 0;
+}
+
 /* The tile's own result, over whatever was there. */
 static int forward_alone(void *context, const rondo_kernel_forward_t *a)
 {
@@ -318,4 +343,9 @@ const rondo_kernel_t features_o_kernel = {
     .struct_bytes = sizeof(features_o_kernel), .name = "takes o",
     .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_NEEDS_O | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16,
     .forward = forward, .backward = backward,
+};
+
+const rondo_kernel_t features_threads_kernel = {
+    .struct_bytes = sizeof(features_threads_kernel), .name = "threads", .flags = RONDO_KERNEL_MERGES,
+    .forward = forward_threads, .backward = backward,
 };

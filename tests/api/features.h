@@ -22,6 +22,8 @@ extern const rondo_kernel_t features_kernel;
 /* The same, but that it does not merge. */
 extern const rondo_kernel_t features_partial_kernel;
 
+/* The same, but that its forward takes the threads it is given, a task for each row of the batch and head. */
+extern const rondo_kernel_t features_threads_kernel;
 /* The same, but that it computes delta from o. */
 extern const rondo_kernel_t features_o_kernel;
 

@@ -165,6 +165,11 @@ tests_api_test_wire_SOURCES = tests/api/test_wire.c $(api_typed) $(api_shard)
 tests_api_test_wire_CFLAGS = $(test_cflags)
 tests_api_test_wire_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_kernel_threads
+tests_api_test_kernel_threads_SOURCES = tests/api/test_kernel_threads.c $(api_features) $(api_shard)
+tests_api_test_kernel_threads_CFLAGS = $(test_cflags)
+tests_api_test_kernel_threads_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_sinks
 tests_api_test_sinks_SOURCES = tests/api/test_sinks.c $(api_features) $(api_shard)
 tests_api_test_sinks_CFLAGS = $(test_cflags)

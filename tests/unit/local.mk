@@ -90,6 +90,11 @@ tests_unit_test_agree_SOURCES = tests/unit/test_agree.c tests/group.h tests/help
 tests_unit_test_agree_CFLAGS = $(test_cflags)
 tests_unit_test_agree_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_workers
+tests_unit_test_workers_SOURCES = tests/unit/test_workers.c
+tests_unit_test_workers_CFLAGS = $(test_cflags)
+tests_unit_test_workers_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_words
 tests_unit_test_words_SOURCES = tests/unit/test_words.c tests/group.h tests/helper.h tests/threads.h
 tests_unit_test_words_CFLAGS = $(test_cflags)
