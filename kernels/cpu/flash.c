@@ -41,6 +41,19 @@ struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int 
     return band;
 }
 
+struct ri_flash_drop ri_flash_drop(const rondo_kernel_shape_t *shape, uint64_t seed, int64_t b, int h,
+                                   const rondo_tile_t *tile, int64_t i, int64_t j)
+{
+    return (struct ri_flash_drop){
+        .stream = ri_dropout_stream(seed, shape->first_batch + b, shape->first_head + h),
+        .threshold = ri_dropout_threshold(shape->dropout),
+        .q_position = (uint32_t)(tile->q_start + i * tile->q_step),
+        .q_step = (uint32_t)tile->q_step,
+        .k_position = (uint32_t)(tile->k_start + j * tile->k_step),
+        .k_step = (uint32_t)tile->k_step,
+    };
+}
+
 int ri_flash_refuse(const rondo_kernel_shape_t *shape, const void *workspace)
 {
     if (!ri_convert_bytes(shape->dtype))
@@ -120,7 +133,8 @@ static int flash_backward(void *context, const rondo_kernel_backward_t *args)
 const rondo_kernel_t ri_kernel_flash = {
     .struct_bytes = sizeof(rondo_kernel_t),
     .name = "flash",
-    .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16,
+    .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP |
+             RONDO_KERNEL_DROPOUT,
     .workspace_bytes = flash_workspace,
     .forward = flash_forward,
     .backward = flash_backward,

@@ -2,10 +2,12 @@
 #ifndef RI_KERNEL_CPU_FLASH_H
 #define RI_KERNEL_CPU_FLASH_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include "base/analyzer.h"
 #include "kernels/cpu/tile.h"
+#include "kernels/dropout.h"
 #include "kernels/table.h"
 
 /* Queries and keys of a block, the unit of work: its scores, and the rows of q, k, v that make
@@ -31,6 +33,26 @@ struct ri_flash_gemm {
     int add;
 };
 
+/* Which weights of a block dropout keeps: of row r and column j as query q_position + r * q_step and key
+ * k_position + j * k_step, modulo 2^32. */
+struct ri_flash_drop {
+    uint64_t stream;
+    uint32_t threshold;
+    uint32_t q_position, q_step;
+    uint32_t k_position, k_step;
+};
+
+/* p [rows][RI_FLASH_KEYS] holds scores in base 2, or where cap is not 0 what cap * tanh makes scores of, and
+ * becomes 2^(score - lse); dp becomes that times (dp - delta), times 1 - tanh^2 with a cap.  Where drop is not
+ * NULL and drops, p and the former dp count as zero.  Rows with lse == +inf become zero whatever they held. */
+struct ri_flash_gradients {
+    float *p, *dp;
+    const float *lse, *delta;
+    int rows;
+    float cap;
+    const struct ri_flash_drop *drop;
+};
+
 /* The inner loops, once for every instruction set. */
 struct ri_flash_ops {
     const char *name;
@@ -43,9 +65,13 @@ struct ri_flash_ops {
      * of weights; o [rows][cols] is scaled where the maximum rises. */
     void (*softmax)(float *s, float *top, float *sum, float *o, int rows, int cols);
 
-    /* p [rows][RI_FLASH_KEYS] holds scores in base 2 and becomes 2^(p - lse); dp becomes
-     * p * (dp - delta).  Rows with lse == +inf become zero whatever they held. */
-    void (*gradients)(float *p, float *dp, const float *lse, const float *delta, int rows);
+    /* s [rows][RI_FLASH_KEYS] becomes bound * tanh s. */
+    void (*cap)(float *s, float bound, int rows);
+
+    /* What is dropped of s [rows][RI_FLASH_KEYS] becomes zero. */
+    void (*drop)(float *s, const struct ri_flash_drop *drop, int rows);
+
+    void (*gradients)(const struct ri_flash_gradients *g);
 
     /* Into the workspace: dst[i][d] = factor * src[i][d] for d < dim, and zero up to row. */
     void (*scale_rows)(float *dst, int row, const float *src, int64_t stride, int count, int dim,
@@ -110,6 +136,27 @@ static inline int ri_flash_panel(const rondo_kernel_shape_t *shape, int most)
 
     return blocks < most / RI_FLASH_KEYS ? (int)blocks * RI_FLASH_KEYS : most;
 }
+
+/* What q is multiplied by, so that scores come out in base 2, or ready for tanh and then ri_flash_cap. */
+static inline float ri_flash_q_factor(const rondo_kernel_shape_t *shape)
+{
+    return (float)(shape->softcap == 0 ? shape->scale * M_LOG2E : shape->scale / shape->softcap);
+}
+
+static inline float ri_flash_cap(const rondo_kernel_shape_t *shape)
+{
+    return (float)(shape->softcap * M_LOG2E);
+}
+
+/* What a weight that dropout keeps counts. */
+static inline float ri_flash_kept(const rondo_kernel_shape_t *shape)
+{
+    return 1 / (1 - shape->dropout);
+}
+
+/* Of the block whose first pair is query i and key j of the tile; head h and batch row b of the call. */
+struct ri_flash_drop ri_flash_drop(const rondo_kernel_shape_t *shape, uint64_t seed, int64_t b, int h,
+                                   const rondo_tile_t *tile, int64_t i, int64_t j);
 
 /* 0, or the error of a dtype that flash does not take or a workspace that is not there. */
 int ri_flash_refuse(const rondo_kernel_shape_t *shape, const void *workspace);

@@ -11,6 +11,7 @@
 #define TILE_VECS 2
 
 typedef float vec __attribute__((vector_size(32)));
+typedef uint64_t wide_vec __attribute__((vector_size(32)));
 
 RI_INLINE TARGET vec vec_max(vec a, vec b)
 {
@@ -35,6 +36,11 @@ RI_INLINE TARGET float reduce_add(vec x)
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 }
 
+RI_INLINE TARGET wide_vec times_multiplier(wide_vec x)
+{
+    return (wide_vec)_mm256_mul_epu32((__m256i)x, _mm256_set1_epi64x(RI_DROPOUT_MULTIPLIER));
+}
+
 #include "kernels/cpu/flash_ops.h"
 
 static int supported(void)
@@ -47,6 +53,8 @@ const struct ri_flash_ops ri_flash_avx2 = {
     .supported = supported,
     .gemm = gemm,
     .softmax = softmax,
+    .cap = cap,
+    .drop = drop,
     .gradients = gradients,
     .scale_rows = scale_rows,
     .add_rows = add_rows,

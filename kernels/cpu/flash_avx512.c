@@ -11,6 +11,7 @@
 #define TILE_VECS 4
 
 typedef float vec __attribute__((vector_size(64)));
+typedef uint64_t wide_vec __attribute__((vector_size(64)));
 
 RI_INLINE TARGET vec vec_max(vec a, vec b)
 {
@@ -27,6 +28,11 @@ RI_INLINE TARGET float reduce_add(vec x)
     return _mm512_reduce_add_ps((__m512)x);
 }
 
+RI_INLINE TARGET wide_vec times_multiplier(wide_vec x)
+{
+    return (wide_vec)_mm512_mul_epu32((__m512i)x, _mm512_set1_epi64(RI_DROPOUT_MULTIPLIER));
+}
+
 #include "kernels/cpu/flash_ops.h"
 
 static int supported(void)
@@ -39,6 +45,8 @@ const struct ri_flash_ops ri_flash_avx512 = {
     .supported = supported,
     .gemm = gemm,
     .softmax = softmax,
+    .cap = cap,
+    .drop = drop,
     .gradients = gradients,
     .scale_rows = scale_rows,
     .add_rows = add_rows,

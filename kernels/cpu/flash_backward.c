@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For every key/value head and panel of keys: pack the panel, gather its dk and dv in the workspace
  * from all blocks of queries of all heads that read it, then add them to the caller's.  Scores are
- * made again in base 2 with q times scale and log2(e), so dk comes out times log2(e) and dq without
- * scale; both are mended on the way out. */
+ * made again with q times ri_flash_q_factor, so dk comes out times a factor and dq without scale; both
+ * are mended on the way out.  d_o is taken times ri_flash_kept, as dv and what reaches a score need it. */
 #include <math.h>
 #include <string.h>
 
@@ -128,7 +128,8 @@ static void add_to_queries(const struct place *at, const float *ds, int key, int
 }
 
 /* What p and ds hold outside the band is never read, so nothing is masked. */
-static void add_block(const struct place *at, int key, int keys, const struct ri_flash_band *band)
+static void add_block(const struct place *at, int64_t first, int h, int key, int keys,
+                      const struct ri_flash_band *band)
 {
     const struct ri_flash_ops *ops = at->ops;
     const rondo_kernel_shape_t *shape = at->args->shape;
@@ -136,10 +137,21 @@ static void add_block(const struct place *at, int key, int keys, const struct ri
     int r = band->first, rows = band->end - r;
     const float *q = w->q + (int64_t)r * w->k_row, *d_o = w->d_o + (int64_t)r * w->v_row;
     float *p = w->p, *ds = w->ds;
+    struct ri_flash_drop drop;
+    struct ri_flash_gradients gradients = {.p = p,
+                                           .dp = ds,
+                                           .lse = w->lse + r,
+                                           .delta = w->delta + r,
+                                           .rows = rows,
+                                           .cap = ri_flash_cap(shape)};
 
+    if (shape->dropout != 0) {
+        drop = ri_flash_drop(shape, at->args->seed, at->b, h, at->tile, first + r, at->panel_first + key);
+        gradients.drop = &drop;
+    }
     times_keys(ops, p, q, w->k_row, w->kt + (int64_t)key * shape->qk_dim, rows, shape->qk_dim);
     times_keys(ops, ds, d_o, w->v_row, w->vt + (int64_t)key * shape->v_dim, rows, shape->v_dim);
-    ops->gradients(p, ds, w->lse + r, w->delta + r, rows);
+    ops->gradients(&gradients);
     add_to_keys(ops, w->dv + (int64_t)key * w->v_row, p, d_o, w->v_row, keys, band);
     add_to_keys(ops, w->dk + (int64_t)key * w->k_row, ds, q, w->k_row, keys, band);
     add_to_queries(at, ds, key, keys, band);
@@ -153,9 +165,10 @@ static void load_queries(const struct place *at, int64_t query, int rows, int h)
 
     ri_flash_load_rows(at->ops, w->q, w->k_row,
                        ri_flash_source(&a->q, shape->dtype, at->b, query, h), rows, shape->qk_dim,
-                       (float)(shape->scale * M_LOG2E));
+                       ri_flash_q_factor(shape));
     ri_flash_load_rows(at->ops, w->d_o, w->v_row,
-                       ri_flash_source(&a->d_o, shape->dtype, at->b, query, h), rows, shape->v_dim, 1);
+                       ri_flash_source(&a->d_o, shape->dtype, at->b, query, h), rows, shape->v_dim,
+                       ri_flash_kept(shape));
     memset(w->dq, 0, (size_t)rows * (size_t)w->k_row * sizeof *w->dq);
     for (int i = 0; i < rows; i++) {
         float lse = *ri_tensor_row(&a->lse, at->b, query + i, h);
@@ -183,7 +196,7 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
             ri_flash_band(at->tile, first, rows, at->panel_first + key, keys);
 
         if (band.first < band.end)
-            add_block(at, key, keys, &band);
+            add_block(at, first, h, key, keys, &band);
     }
     for (int i = 0; i < rows; i++)
         if (w->lse[i] != INFINITY)
@@ -224,7 +237,8 @@ static void run_panel(const struct place *at, int kv_head)
                 run_queries(at, i, rows, h);
         }
     at->ops->add_rows(ri_tensor_row(&a->dk, at->b, key, kv_head), a->dk.token_stride, at->w.dk,
-                      at->w.k_row, at->panel_count, shape->qk_dim, (float)M_LN2);
+                      at->w.k_row, at->panel_count, shape->qk_dim,
+                      shape->softcap == 0 ? (float)M_LN2 : shape->softcap);
     at->ops->add_rows(ri_tensor_row(&a->dv, at->b, key, kv_head), a->dv.token_stride, at->w.dv,
                       at->w.v_row, at->panel_count, shape->v_dim, 1);
 }

@@ -12,7 +12,7 @@ enum { PANEL_KEYS = 1024 };
 struct space {
     float *kt;              /* [panel/64][qk_dim][64] */
     float *v;               /* [panel][v_row] */
-    float *q;               /* [96][qk_dim], times scale and log2(e) */
+    float *q;               /* [96][qk_dim], times ri_flash_q_factor */
     float *s;               /* [96][64] */
     float *o;               /* [96][v_row] */
     float *top, *sum, *lse; /* [96] */
@@ -74,8 +74,10 @@ static int is_whole(const struct ri_flash_band *band, int keys)
            band->end - 1 <= band->hi;
 }
 
-/* Queries band->first to band->end of the block in w.q against keys from `key` of the panel on. */
-static void add_block(const struct place *at, int key, int keys, const struct ri_flash_band *band)
+/* Queries first + band->first to first + band->end of the tile, which lie in w.q, against keys from `key` of
+ * the panel on. */
+static void add_block(const struct place *at, int64_t first, int h, int key, int keys,
+                      const struct ri_flash_band *band)
 {
     const rondo_kernel_shape_t *shape = at->args->shape;
     const struct space *w = &at->w;
@@ -107,10 +109,18 @@ static void add_block(const struct place *at, int key, int keys, const struct ri
                                    .add = 1};
 
     at->ops->gemm(&scores);
+    if (shape->softcap != 0)
+        at->ops->cap(w->s + r * RI_FLASH_KEYS, ri_flash_cap(shape), rows);
     if (!is_whole(band, keys))
         hide_keys(w->s, band, keys);
     at->ops->softmax(w->s + r * RI_FLASH_KEYS, w->top + r, w->sum + r, w->o + (int64_t)r * w->v_row,
                      rows, w->v_row);
+    if (shape->dropout != 0) {
+        struct ri_flash_drop drop = ri_flash_drop(shape, at->args->seed, at->b, h, at->tile, first + r,
+                                                  at->panel_first + key);
+
+        at->ops->drop(w->s + r * RI_FLASH_KEYS, &drop, rows);
+    }
     at->ops->gemm(&values);
 }
 
@@ -125,7 +135,7 @@ static void fold_rows(const struct place *at, int64_t query, int rows, int h)
 
         w->lse[i] = w->sum[i] == 0 ? -INFINITY : (float)((w->top[i] + log2f(w->sum[i])) * M_LN2);
         if (w->sum[i] != 0)
-            at->ops->scale_rows(o, w->v_row, o, 0, 1, w->v_row, 1 / w->sum[i]);
+            at->ops->scale_rows(o, w->v_row, o, 0, 1, w->v_row, ri_flash_kept(a->shape) / w->sum[i]);
     }
     ri_merge_lse(ri_tensor_row(&a->o, at->b, query, h), a->o.token_stride,
                  ri_tensor_row(&a->lse, at->b, query, h), a->lse.token_stride, w->o, w->v_row,
@@ -142,7 +152,7 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
 
     ri_flash_load_rows(at->ops, w->q, shape->qk_dim,
                        ri_flash_source(&a->q, shape->dtype, at->b, query, h), rows, shape->qk_dim,
-                       (float)(shape->scale * M_LOG2E));
+                       ri_flash_q_factor(shape));
     memset(w->o, 0, (size_t)rows * (size_t)w->v_row * sizeof *w->o);
     memset(w->sum, 0, (size_t)rows * sizeof *w->sum);
     for (int i = 0; i < rows; i++)
@@ -153,7 +163,7 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
             ri_flash_band(at->tile, first, rows, at->panel_first + key, keys);
 
         if (band.first < band.end)
-            add_block(at, key, keys, &band);
+            add_block(at, first, h, key, keys, &band);
     }
     fold_rows(at, query, rows, h);
 }

@@ -5,43 +5,13 @@
  *   TILE_VECS     vectors in a row of the register tile, at most 4: six rows of them, a row of b
  *                 and one more vector must fit the register file
  *   vec           the vector of floats, and vec_max, reduce_max, reduce_add of it
+ *   wide_vec      as many bytes of uint64_t, and times_multiplier of it: RI_DROPOUT_MULTIPLIER times the lower
+ *                 32 bits of each
  * A product and a sum in one expression become one fused instruction where the target has it. */
 
-typedef int32_t ivec __attribute__((vector_size(sizeof(vec))));
-typedef float loose_vec __attribute__((vector_size(sizeof(vec)), aligned(4), may_alias));
+#include "kernels/cpu/flash_math.h"
 
-enum { VEC = sizeof(vec) / sizeof(float), TILE_ROWS = 6 };
-
-RI_INLINE TARGET vec load(const float *p)
-{
-    return *(const loose_vec *)p;
-}
-
-RI_INLINE TARGET void store(float *p, vec x)
-{
-    *(loose_vec *)p = x;
-}
-
-/* gcc 12's analyzer takes the type of a vector's elements for one of a few bits. */
-RI_ANALYZER_IGNORE("-Wanalyzer-shift-count-overflow")
-/* 2^x to 1e-7, for x < 127.5: 0 below -126, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the
- * nearest whole number n in the last bits, where a shift makes the exponent of 2^n of it; then a
- * polynomial for 2^(x - n), |x - n| <= 1/2. */
-RI_INLINE TARGET vec exp2_vec(vec x)
-{
-    vec shifted = x + 12583039.0f, r = x - (shifted - 12583039.0f), y;
-    ivec below = x < -126.0f;
-
-    y = 0.000154614449f * r + 0.0013400428f;
-    y = y * r + 0.00961805694f;
-    y = y * r + 0.0555032715f;
-    y = y * r + 0.240226507f;
-    y = y * r + 0.693147182f;
-    y = y * r + 1.0f;
-    y *= (vec)((ivec)shifted << 23);
-    return (vec)((ivec)y & ~below);
-}
-RI_ANALYZER_RESUME
+enum { TILE_ROWS = 6 };
 
 /* One row of the register tile.  Only the first n vectors are used; n is a constant where it
  * counts. */
@@ -224,20 +194,66 @@ TARGET static void softmax(float *s, float *top, float *sum, float *o, int rows,
     }
 }
 
-TARGET static void gradients(float *p, float *dp, const float *lse, const float *delta, int rows)
+TARGET static void cap(float *s, float bound, int rows)
 {
-    for (int r = 0; r < rows; r++, p += RI_FLASH_KEYS, dp += RI_FLASH_KEYS) {
-        if (lse[r] == INFINITY) {
-            memset(p, 0, RI_FLASH_KEYS * sizeof *p);
-            memset(dp, 0, RI_FLASH_KEYS * sizeof *dp);
-            continue;
-        }
-        for (int j = 0; j < RI_FLASH_KEYS; j += VEC) {
-            vec weight = exp2_vec(load(p + j) - lse[r]);
+    for (int i = 0; i < rows * RI_FLASH_KEYS; i += VEC)
+        store(s + i, bound * tanh_vec(load(s + i)));
+}
 
-            store(p + j, weight);
-            store(dp + j, weight * (load(dp + j) - delta[r]));
+TARGET static void drop(float *s, const struct ri_flash_drop *drop, int rows)
+{
+    for (int j = 0; j < RI_FLASH_KEYS; j += VEC) {
+        uvec keys = key_positions(drop, j);
+
+        for (int r = 0; r < rows; r++) {
+            float *at = s + r * RI_FLASH_KEYS + j;
+
+            store(at, (vec)((ivec)load(at) & kept(drop, r, keys)));
         }
+    }
+}
+
+/* Row r, with what it needs as constants: no test in the loop. */
+RI_INLINE TARGET void gradients_row(const struct ri_flash_gradients *g, int r, int capped, int dropped)
+{
+    float *p = g->p + r * RI_FLASH_KEYS, *dp = g->dp + r * RI_FLASH_KEYS;
+
+    for (int j = 0; j < RI_FLASH_KEYS; j += VEC) {
+        vec score = load(p + j), reached = load(dp + j), slope = {0}, weight, kept_weight;
+
+        if (capped) {
+            vec bent = tanh_vec(score);
+
+            score = g->cap * bent;
+            slope = 1.0f - bent * bent;
+        }
+        weight = kept_weight = exp2_vec(score - g->lse[r]);
+        if (dropped) {
+            ivec mask = kept(g->drop, r, key_positions(g->drop, j));
+
+            kept_weight = (vec)((ivec)weight & mask);
+            reached = (vec)((ivec)reached & mask);
+        }
+        store(p + j, kept_weight);
+        weight *= reached - g->delta[r];
+        store(dp + j, capped ? weight * slope : weight);
+    }
+}
+
+TARGET static void gradients(const struct ri_flash_gradients *g)
+{
+    for (int r = 0; r < g->rows; r++) {
+        if (g->lse[r] == INFINITY) {
+            memset(g->p + r * RI_FLASH_KEYS, 0, RI_FLASH_KEYS * sizeof *g->p);
+            memset(g->dp + r * RI_FLASH_KEYS, 0, RI_FLASH_KEYS * sizeof *g->dp);
+        } else if (g->cap == 0 && !g->drop)
+            gradients_row(g, r, 0, 0);
+        else if (!g->drop)
+            gradients_row(g, r, 1, 0);
+        else if (g->cap == 0)
+            gradients_row(g, r, 0, 1);
+        else
+            gradients_row(g, r, 1, 1);
     }
 }
 

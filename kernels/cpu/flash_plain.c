@@ -9,6 +9,7 @@
 #define TILE_VECS 2
 
 typedef float vec __attribute__((vector_size(16)));
+typedef uint64_t wide_vec __attribute__((vector_size(16)));
 
 RI_INLINE TARGET vec vec_max(vec a, vec b)
 {
@@ -31,6 +32,11 @@ RI_INLINE TARGET float reduce_add(vec x)
     return (x[0] + x[1]) + (x[2] + x[3]);
 }
 
+RI_INLINE TARGET wide_vec times_multiplier(wide_vec x)
+{
+    return (x & UINT32_MAX) * RI_DROPOUT_MULTIPLIER;
+}
+
 #include "kernels/cpu/flash_ops.h"
 
 static int supported(void)
@@ -43,6 +49,8 @@ const struct ri_flash_ops ri_flash_plain = {
     .supported = supported,
     .gemm = gemm,
     .softmax = softmax,
+    .cap = cap,
+    .drop = drop,
     .gradients = gradients,
     .scale_rows = scale_rows,
     .add_rows = add_rows,

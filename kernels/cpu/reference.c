@@ -86,6 +86,25 @@ static void merge_row(float *o, float *lse, const double *o_i, double lse_i, int
     *lse = (float)(m + log(old + new));
 }
 
+/* The score of a pair whose rows are q and k. */
+static double score(const rondo_kernel_shape_t *s, const float *q, const float *k)
+{
+    double x = s->scale * dot(q, k, s->qk_dim);
+
+    return s->softcap == 0 ? x : s->softcap * tanh(x / s->softcap);
+}
+
+/* What the weight of query i and key j of the tile is multiplied by. */
+static double kept(const rondo_kernel_shape_t *s, uint64_t seed, const rondo_tile_t *tile, int64_t b, int h,
+                   int64_t i, int64_t j)
+{
+    if (s->dropout == 0)
+        return 1;
+    return rondo_dropout_keeps(seed, s->first_batch + b, s->first_head + h, tile->q_start + i * tile->q_step,
+                               tile->k_start + j * tile->k_step, s->dropout)
+               ? 1 / (1 - (double)s->dropout) : 0;
+}
+
 /* Query i of the tile, head h, against the keys it sees. */
 static void forward_row(const rondo_kernel_forward_t *a, const struct scratch *w, const rondo_tile_t *tile,
                         int64_t b, int h, int64_t i)
@@ -97,8 +116,7 @@ static void forward_row(const rondo_kernel_forward_t *a, const struct scratch *w
     double m = -INFINITY, sum = 0, *p = w->scores;
 
     for (int64_t j = keys.first; j < keys.end; j++) {
-        p[j] = s->scale * dot(q, read_row(&a->k, s->dtype, b, tile->k_first + j, kv_head, s->qk_dim, w->k_row),
-                              s->qk_dim);
+        p[j] = score(s, q, read_row(&a->k, s->dtype, b, tile->k_first + j, kv_head, s->qk_dim, w->k_row));
         m = isnan(m) || p[j] <= m ? m : p[j]; /* a NaN stays */
     }
     if ((float)m == -INFINITY) /* no lse could say more of it */
@@ -108,8 +126,8 @@ static void forward_row(const rondo_kernel_forward_t *a, const struct scratch *w
         double e = exp(p[j] - m);
 
         sum += e;
-        add_scaled(w->v, e, read_row(&a->v, s->dtype, b, tile->k_first + j, kv_head, s->v_dim, w->v_row),
-                   s->v_dim);
+        add_scaled(w->v, e * kept(s, a->seed, tile, b, h, i, j),
+                   read_row(&a->v, s->dtype, b, tile->k_first + j, kv_head, s->v_dim, w->v_row), s->v_dim);
     }
     for (int d = 0; d < s->v_dim; d++)
         w->v[d] /= sum;
@@ -133,8 +151,8 @@ static int reference_forward(void *context, const rondo_kernel_forward_t *a)
     return 0;
 }
 
-/* Query i and key j of a tile, and what their gradients are made of: p of dv, and ds = p * (dp - delta) * scale
- * of dq and dk.  Rows stay until the next pair. */
+/* Query i and key j of a tile, and what their gradients are made of: p of dv, and ds of dq and dk: what
+ * reaches scale times the product of q and k.  Rows stay until the next pair. */
 struct pair {
     const float *q, *k, *d_o;
     double p, ds;
@@ -147,16 +165,21 @@ static int backward_pair(const rondo_kernel_backward_t *a, const struct scratch 
     const rondo_kernel_shape_t *s = a->shape;
     int64_t query = tile->q_first + i, key = tile->k_first + j;
     int kv_head = h / (s->q_heads / s->kv_heads);
-    double lse = *ri_tensor_row(&a->lse, b, query, h), dp;
+    double lse = *ri_tensor_row(&a->lse, b, query, h), dp, x, keep;
 
     if (lse == -INFINITY)
         return 0;
     pair->q = read_row(&a->q, s->dtype, b, query, h, s->qk_dim, w->q_row);
     pair->k = read_row(&a->k, s->dtype, b, key, kv_head, s->qk_dim, w->k_row);
     pair->d_o = read_row(&a->d_o, s->dtype, b, query, h, s->v_dim, w->d_o_row);
-    pair->p = exp(s->scale * dot(pair->q, pair->k, s->qk_dim) - lse);
+    x = score(s, pair->q, pair->k);
+    keep = kept(s, a->seed, tile, b, h, i, j);
+    pair->p = exp(x - lse);
     dp = dot(pair->d_o, read_row(&a->v, s->dtype, b, key, kv_head, s->v_dim, w->v_row), s->v_dim);
-    pair->ds = pair->p * (dp - *ri_tensor_row(&a->delta, b, query, h)) * s->scale;
+    pair->ds = pair->p * (keep * dp - *ri_tensor_row(&a->delta, b, query, h)) * s->scale;
+    if (s->softcap != 0)
+        pair->ds *= 1 - x / s->softcap * (x / s->softcap);
+    pair->p *= keep;
     return 1;
 }
 
@@ -223,7 +246,8 @@ static int reference_backward(void *context, const rondo_kernel_backward_t *a)
 const rondo_kernel_t ri_kernel_reference = {
     .struct_bytes = sizeof(rondo_kernel_t),
     .name = "reference",
-    .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16,
+    .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP |
+             RONDO_KERNEL_DROPOUT,
     .workspace_bytes = reference_workspace,
     .forward = reference_forward,
     .backward = reference_backward,

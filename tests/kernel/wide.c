@@ -11,6 +11,7 @@
 #define TILE_VECS 4
 
 typedef float vec __attribute__((vector_size(64)));
+typedef uint64_t wide_vec __attribute__((vector_size(64)));
 
 extern const struct ri_flash_ops test_flash_wide;
 
@@ -39,6 +40,11 @@ RI_INLINE float reduce_add(vec x)
     return sum;
 }
 
+RI_INLINE wide_vec times_multiplier(wide_vec x)
+{
+    return (x & UINT32_MAX) * RI_DROPOUT_MULTIPLIER;
+}
+
 #include "kernels/cpu/flash_ops.h"
 
 static int supported(void)
@@ -51,6 +57,8 @@ const struct ri_flash_ops test_flash_wide = {
     .supported = supported,
     .gemm = gemm,
     .softmax = softmax,
+    .cap = cap,
+    .drop = drop,
     .gradients = gradients,
     .scale_rows = scale_rows,
     .add_rows = add_rows,
