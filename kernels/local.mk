@@ -7,4 +7,5 @@ librondo_core_la_SOURCES += kernels/cpu/flash_avx512.c kernels/cpu/flash_avx2.c 
 librondo_core_la_SOURCES += kernels/check/check.h kernels/check/check.c kernels/check/box.h kernels/check/box.c
 librondo_core_la_SOURCES += kernels/check/number.h kernels/check/number.c kernels/check/problem.h
 librondo_core_la_SOURCES += kernels/check/problem.c kernels/check/oracle.c kernels/check/run.c
-librondo_core_la_SOURCES += kernels/check/compare.c kernels/check/tiles.c kernels/check/shapes.c
+librondo_core_la_SOURCES += kernels/check/compare.c kernels/check/tiles.c kernels/check/shapes.c kernels/check/sums.c
+librondo_core_la_SOURCES += kernels/check/numbers.c kernels/check/properties.c kernels/check/options.c

@@ -78,7 +78,8 @@ int ri_probe_say(struct ri_probe *c, int status, const char *format, ...)
     return status;
 }
 
-static const struct ri_probe_case *const tables[] = { ri_probe_tiles, ri_probe_shapes };
+static const struct ri_probe_case *const tables[] = { ri_probe_tiles, ri_probe_shapes, ri_probe_sums,
+                                                      ri_probe_numbers, ri_probe_properties, ri_probe_options };
 enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 
 static const struct {

@@ -46,6 +46,7 @@ struct ri_probe_case {
 };
 
 /* One table a file; each ends with a case without a name. */
-extern const struct ri_probe_case ri_probe_tiles[], ri_probe_shapes[];
+extern const struct ri_probe_case ri_probe_tiles[], ri_probe_shapes[], ri_probe_sums[], ri_probe_numbers[],
+    ri_probe_properties[], ri_probe_options[];
 
 #endif

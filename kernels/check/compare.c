@@ -11,8 +11,8 @@
  *   output       allowed                        because
  *   lse          1 + |want| / 10                it is rounded to fp32 itself, and the more often the larger it is
  *   o, dv        max(1, |want|)                 sums of numbers of size 1
- *   dq, dk       max(1, |want|) * gain          terms carry the factor scale; gain = max(1, scale * sqrt(qk_dim))
- *   all but lse  times max(1, top score / 16)   a score is wrong by its own rounding, its weight by that share
+ *   dq, dk       max(1, |want|) * gain          terms are scale * dO.v; gain = max(1, |scale| * sqrt(v_dim))
+ *   all          times max(1, top score / 16)   a score is wrong by its terms' rounding, its weight by that share
  *   all but lse  times 1 / (1 - dropout)        what is kept is that much larger
  *
  * bf16 and f16 change nothing: the oracle reads the rounded inputs, arithmetic is fp32 and so are all outputs. */
@@ -26,15 +26,15 @@ static const struct {
 
 static double allowed_error(const struct ri_probe *c, const struct ri_problem *p, enum ri_output output, double want)
 {
-    double size = fmax(1, fabs(want));
+    double size = output == RI_OUT_LSE ? 1 + fabs(want) / 10 : fmax(1, fabs(want));
 
-    if (output == RI_OUT_LSE)
-        return c->tolerance * (1 + fabs(want) / 10);
     if (!p->exact_scores)
         size *= fmax(1, p->top_score / 16);
     if (outputs[output].gains)
-        size *= fmax(1, fabs((double)p->shape.scale) * sqrt(p->n.qk_dim));
-    return c->tolerance * size / (1 - (double)p->shape.dropout);
+        size *= fmax(1, fabs((double)p->shape.scale) * sqrt(p->n.v_dim));
+    if (output != RI_OUT_LSE)
+        size /= 1 - (double)p->shape.dropout;
+    return c->tolerance * size;
 }
 
 /* The problem, for texts. */

@@ -82,14 +82,14 @@ void ri_number_write(rondo_dtype_t dtype, void *at, double value)
     memcpy(at, &bits, sizeof(bits));
 }
 
-/* The sum of twelve uniform numbers, less its mean. */
+/* The sum of four uniform numbers, less its mean, over its deviation. */
 double ri_number_random(uint64_t *state)
 {
-    double sum = -6;
+    double sum = -2;
 
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 4; i++) {
         *state = *state * 6364136223846793005u + 1442695040888963407u;
         sum += (double)(*state >> 11) / 9007199254740992.0;
     }
-    return sum;
+    return sum * 1.7320508075688772;
 }

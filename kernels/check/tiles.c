@@ -37,7 +37,7 @@ static int tile_of_case(enum kind_of_case kind, int64_t q, int64_t k, rondo_tile
 
 static int every_size(struct ri_probe *c, const void *data)
 {
-    static const int64_t sizes[] = { 1, 2, 5, 16, 31, 64, 65, 97, 130 };
+    static const int64_t sizes[] = { 1, 2, 5, 16, 31, 64, 65, 130 };
     enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
     const enum kind_of_case *kind = data;
     int err = 0;
