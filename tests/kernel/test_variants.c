@@ -10,7 +10,6 @@
 #include "kernels/cpu/flash.h"
 #include "kernels/table.h"
 #include "tests/kernel/suite.h"
-#include "tests/short.h"
 
 extern const struct ri_flash_ops test_flash_wide;
 
@@ -40,7 +39,7 @@ static void passes(void **ops)
 {
     rondo_kernel_t kernel = forced(*ops);
 
-    passes_suite(&kernel, test_is_short() ? "tile" : NULL, 0);
+    passes_suite(&kernel, NULL, 0);
 }
 
 enum { MOST_VARIANTS = 8 };
