@@ -39,6 +39,7 @@ dist_man_MANS += \
 	man/man3/rondo_mem_alloc.3 \
 	man/man3/rondo_mem_free.3 \
 	man/man3/rondo_plan_bind.3 \
+	man/man3/rondo_plan_bind_layout.3 \
 	man/man3/rondo_plan_describe.3 \
 	man/man3/rondo_plan_destroy.3 \
 	man/man3/rondo_plan_memory.3 \

@@ -49,7 +49,9 @@ static struct ri_schedule **build_all(const struct ri_candidate *one, int bind)
 static struct ri_cost cost_of(const struct plan_options *o, int backward)
 {
     rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
-    struct ri_problem problem = {o->ranks, o->tokens, &desc, 0, (int)o->dtype_bytes, o->flops, NULL};
+    double pairs = (double)o->tokens * (double)o->tokens * (o->causal ? 0.5 : 1);
+    struct ri_problem problem = {o->ranks, o->tokens, o->tokens, pairs, &desc, 0, (int)o->dtype_bytes,
+                                 o->flops, NULL};
     struct ri_cost cost = {.shared_nic = o->shared_nic, .launch = o->launch};
 
     desc.batch = o->batch;

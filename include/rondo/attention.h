@@ -156,13 +156,17 @@ rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
                                  const rondo_plan_options_t *options, rondo_plan_memory_t *memory);
 
 /* Fits the plan to the next batch: `tokens` in all, 1 or more and at most those of the layout it was made
- * with, dealt out by the same kind of layout.  From now on n is rondo_layout_tokens of a layout of that
- * many.  Local and quick: nothing is allocated, nobody is asked; all ranks bind the same before they start,
- * and ranks that did not are told by RONDO_ERR_MISMATCH from rondo_wait, which fails the communicator.
- * RONDO_ERR_BUSY while a request of the plan is under way.  cu_seqlens NULL and documents 0, or
- * RONDO_ERR_UNSUPPORTED: there are no packed layouts yet. */
+ * with, and documents [cu_seqlens[d], cu_seqlens[d + 1]), at most its max_documents (NULL and 0: one),
+ * dealt out as that layout deals.  From now on n is rondo_layout_tokens of a layout that says so.  Local and
+ * quick: nothing is allocated, nobody is asked; all ranks bind the same before they start, and ranks that
+ * did not are told by RONDO_ERR_MISMATCH from rondo_wait, which fails the communicator.  RONDO_ERR_BUSY
+ * while a request of the plan is under way. */
 rondo_status_t rondo_plan_bind(rondo_plan_t plan, int64_t tokens, const int64_t *cu_seqlens,
                                int documents);
+
+/* The same to what a layout says, its padding among it, and a second one for keys when the plan was made
+ * with a kv_layout (else NULL).  They are copied, and must deal as those that the plan was made with. */
+rondo_status_t rondo_plan_bind_layout(rondo_plan_t plan, rondo_layout_t layout, rondo_layout_t kv_layout);
 
 /* Starts one forward or backward and returns at once.  A start is under way until test or wait takes its
  * request.  Of one plan, forward and backward together, max_in_flight may be under way; of all plans of

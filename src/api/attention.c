@@ -184,6 +184,7 @@ rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
 struct pointer {
     const char *name;
     const void *value;
+    enum ri_side side; /* whose tokens it has */
 };
 
 /* Common to both passes: handles, and pointers that may be NULL only for an empty shard. */
@@ -202,24 +203,24 @@ static int check_start(rondo_plan_t plan, const void *tensors, size_t struct_byt
 
 static int check_pointers(const struct ri_plan *plan, const struct pointer *pointers, size_t count)
 {
-    if (ri_layout_tokens(&plan->layout, plan->place.rank) == 0)
-        return 0;
-    for (size_t i = 0; i < count; i++)
-        if (!pointers[i].value)
+    for (size_t i = 0; i < count; i++) {
+        int64_t tokens = ri_layout_tokens(plan->layout[pointers[i].side], plan->place.rank);
+
+        if (tokens > 0 && !pointers[i].value)
             return ri_error(RONDO_ERR_ARGUMENT, "tensors.%s is NULL, and rank %d holds %lld tokens",
-                            pointers[i].name, plan->place.rank,
-                            (long long)ri_layout_tokens(&plan->layout, plan->place.rank));
+                            pointers[i].name, plan->place.rank, (long long)tokens);
+    }
     return 0;
 }
 
 /* tokens: for which the caller's tensors were made; 0: it does not say. */
 static int check_length(const struct ri_plan *plan, int64_t tokens)
 {
-    if (tokens == 0 || tokens == plan->layout.tokens)
+    if (tokens == 0 || tokens == plan->layout[RI_QUERIES]->tokens)
         return 0;
     return ri_error(RONDO_ERR_ARGUMENT, "tensors.tokens is %lld, and the plan is bound to %lld: bind "
                     "the length that they were made for", (long long)tokens,
-                    (long long)plan->layout.tokens);
+                    (long long)plan->layout[RI_QUERIES]->tokens);
 }
 
 /* Sinks, and in a backward their gradient, are given if and only if the plan was made with them. */
@@ -286,8 +287,8 @@ static int forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors, void
     if (err)
         return err;
     const struct pointer pointers[] = {
-        { "q", tensors->q }, { "k", tensors->k }, { "v", tensors->v }, { "o", tensors->o },
-        { "lse", tensors->lse },
+        { "q", tensors->q }, { "k", tensors->k, RI_KEYS }, { "v", tensors->v, RI_KEYS },
+        { "o", tensors->o }, { "lse", tensors->lse },
     }, sinks = { "sinks", tensors->sinks };
 
     err = check_length(plan->plan, tensors->tokens);
@@ -320,9 +321,9 @@ static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, voi
     if (!plan->plan->pass[RI_BACKWARD].schedule)
         return ri_error(RONDO_ERR_ARGUMENT, "the plan was made with backward \"none\"");
     const struct pointer pointers[] = {
-        { "q", tensors->q },     { "k", tensors->k },   { "v", tensors->v },
+        { "q", tensors->q },     { "k", tensors->k, RI_KEYS },   { "v", tensors->v, RI_KEYS },
         { "o", tensors->o },     { "lse", tensors->lse }, { "d_o", tensors->d_o },
-        { "dq", tensors->dq },   { "dk", tensors->dk }, { "dv", tensors->dv },
+        { "dq", tensors->dq },   { "dk", tensors->dk, RI_KEYS }, { "dv", tensors->dv, RI_KEYS },
     }, sinks = { "sinks", tensors->sinks }, d_sinks = { "d_sinks", tensors->d_sinks };
 
     err = check_length(plan->plan, tensors->tokens);

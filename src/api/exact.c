@@ -51,7 +51,7 @@ size_t ri_exact_input_bytes(const struct rondo_layout *layout, const rondo_atten
 static int expect(struct ri_exact *x, enum ri_tensor tensor)
 {
     struct ri_expected *e = &x->expected[tensor];
-    int64_t n = ri_layout_tokens(&x->layout, x->rank);
+    int64_t n = ri_layout_tokens(x->layout, x->rank);
 
     e->count = (int64_t)ri_tensor_elements(&x->desc, tensor, n);
     e->value = calloc((size_t)e->count + 1, sizeof(*e->value));
@@ -64,14 +64,14 @@ static int allocate(struct ri_exact *x)
     static const enum ri_tensor outputs[] = { RI_T_O, RI_T_LSE, RI_T_DQ, RI_T_DK, RI_T_DV };
     int err = 0;
 
-    x->tokens = calloc((size_t)x->layout.ranks, sizeof(*x->tokens));
-    x->shards = calloc((size_t)x->layout.ranks, sizeof(*x->shards));
-    x->places = calloc((size_t)x->layout.tokens, sizeof(*x->places));
+    x->tokens = calloc((size_t)x->layout->ranks, sizeof(*x->tokens));
+    x->shards = calloc((size_t)x->layout->ranks, sizeof(*x->shards));
+    x->places = calloc((size_t)x->layout->tokens, sizeof(*x->places));
     if (!x->tokens || !x->shards || !x->places)
         return -1;
-    for (int r = 0; r < x->layout.ranks; r++) {
-        x->tokens[r] = ri_layout_tokens(&x->layout, r);
-        x->shards[r] = malloc(ri_exact_input_bytes(&x->layout, &x->desc, x->kind, r) + 1);
+    for (int r = 0; r < x->layout->ranks; r++) {
+        x->tokens[r] = ri_layout_tokens(x->layout, r);
+        x->shards[r] = malloc(ri_exact_input_bytes(x->layout, &x->desc, x->kind, r) + 1);
         if (!x->shards[r])
             return -1;
     }
@@ -92,13 +92,12 @@ int ri_exact_create(const struct rondo_layout *layout, const rondo_attention_des
     struct ri_exact *x = calloc(1, sizeof(*x));
 
     if (x) {
-        x->layout = *layout;
         x->desc = *desc;
         x->kind = kind;
         x->rank = rank;
         x->rounding = rounding_of(desc->dtype);
     }
-    if (!x || allocate(x)) {
+    if (!x || ri_layout_copy(layout, &x->layout) || allocate(x)) {
         ri_exact_destroy(x);
         return ri_error(RONDO_ERR_MEMORY, "out of memory to verify %lld tokens; unset RONDO_VERIFY",
                         (long long)layout->tokens);
@@ -111,7 +110,7 @@ int ri_exact_create(const struct rondo_layout *layout, const rondo_attention_des
 
 static void release_inputs(struct ri_exact *x)
 {
-    for (int r = 0; x->shards && r < x->layout.ranks; r++)
+    for (int r = 0; x->shards && r < x->layout->ranks; r++)
         free(x->shards[r]);
     free(x->shards);
     x->shards = NULL;
@@ -128,6 +127,7 @@ void ri_exact_destroy(struct ri_exact *x)
     }
     free(x->tokens);
     free(x->places);
+    ri_layout_free(x->layout);
     free(x);
 }
 
@@ -289,7 +289,7 @@ static void solve_row(const struct ri_exact *x, struct row *row)
 {
     int is_ours = x->places[row->query].rank == x->rank;
 
-    row->seen = x->desc.mask == RONDO_MASK_CAUSAL ? row->query + 1 : x->layout.tokens;
+    row->seen = x->desc.mask == RONDO_MASK_CAUSAL ? row->query + 1 : x->layout->tokens;
     row->kv_head = row->head / (x->desc.q_heads / x->desc.kv_heads);
     if (!is_ours && x->kind == RI_FORWARD)
         return;
@@ -308,8 +308,8 @@ static void solve_row(const struct ri_exact *x, struct row *row)
 /* The inputs become fp32, which loses nothing. */
 static int widen(struct ri_exact *x)
 {
-    for (int r = 0; r < x->layout.ranks && x->desc.dtype != RONDO_F32; r++) {
-        size_t count = ri_exact_input_bytes(&x->layout, &x->desc, x->kind, r) / ri_convert_bytes(x->desc.dtype);
+    for (int r = 0; r < x->layout->ranks && x->desc.dtype != RONDO_F32; r++) {
+        size_t count = ri_exact_input_bytes(x->layout, &x->desc, x->kind, r) / ri_convert_bytes(x->desc.dtype);
         float *wide = malloc((count + 1) * sizeof(*wide));
 
         if (!wide)
@@ -337,16 +337,16 @@ static void allow_rounding(struct ri_exact *x)
 int ri_exact_solve(struct ri_exact *x)
 {
     struct row row = {
-        .p = calloc((size_t)x->layout.tokens, 3 * sizeof(double)),
+        .p = calloc((size_t)x->layout->tokens, 3 * sizeof(double)),
         .o = calloc((size_t)x->desc.v_dim, sizeof(double)),
         .o_size = calloc((size_t)x->desc.v_dim, sizeof(double)),
     };
     int enough = row.p && row.o && row.o_size && widen(x), good = enough && x->tokens[x->rank] > 0;
 
-    row.slope = row.p ? row.p + x->layout.tokens : NULL;
-    row.keep = row.p ? row.slope + x->layout.tokens : NULL;
+    row.slope = row.p ? row.p + x->layout->tokens : NULL;
+    row.keep = row.p ? row.slope + x->layout->tokens : NULL;
     for (row.batch = 0; good && row.batch < x->desc.batch; row.batch++)
-        for (row.query = 0; row.query < x->layout.tokens; row.query++)
+        for (row.query = 0; row.query < x->layout->tokens; row.query++)
             for (row.head = 0; row.head < x->desc.q_heads; row.head++)
                 solve_row(x, &row);
     allow_rounding(x);
@@ -355,5 +355,5 @@ int ri_exact_solve(struct ri_exact *x)
     free(row.o_size);
     release_inputs(x);
     return enough ? 0 : ri_error(RONDO_ERR_MEMORY, "out of memory to verify a row of %lld keys",
-                               (long long)x->layout.tokens);
+                               (long long)x->layout->tokens);
 }

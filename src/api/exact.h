@@ -24,7 +24,7 @@ struct ri_exact_place {
 };
 
 struct ri_exact {
-    struct rondo_layout layout;
+    struct rondo_layout *layout; /* own copy */
     rondo_attention_desc_t desc; /* defaults filled in */
     enum ri_pass_kind kind;
     int rank;                    /* whose outputs */
@@ -34,7 +34,7 @@ struct ri_exact {
     void **shards;               /* [ranks] inputs of each rank, one behind the other as ri_exact_inputs says, of
                                   * the caller's type; solving makes them fp32 */
     double rounding;             /* to the caller's type, as a multiple of RI_EXACT_RELATIVE; 0: fp32 */
-    struct ri_exact_place *places;          /* [layout.tokens] who holds a position */
+    struct ri_exact_place *places;          /* [layout->tokens] who holds a position */
     struct ri_expected expected[RI_TENSORS]; /* O and LSE; of a backward also DQ, DK and DV */
 };
 

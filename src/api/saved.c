@@ -15,14 +15,14 @@ struct rondo_saved {
     int64_t tokens;        /* bound when it was made */
 };
 
-static int check_inputs(const rondo_attention_fwd_t *tensors, int64_t tokens)
+static int check_inputs(const rondo_attention_fwd_t *tensors, int64_t queries, int64_t keys)
 {
-    const char *missing = !tensors->q ? "q" : !tensors->k ? "k" : "v";
+    const char *missing = queries && !tensors->q ? "q" : keys && !tensors->k ? "k" : "v";
 
-    if (tokens == 0 || (tensors->q && tensors->k && tensors->v))
+    if ((!queries || tensors->q) && (!keys || (tensors->k && tensors->v)))
         return 0;
     return ri_error(RONDO_ERR_ARGUMENT, "tensors.%s is NULL, and this rank holds %lld tokens", missing,
-                    (long long)tokens);
+                    (long long)(missing[0] == 'q' ? queries : keys));
 }
 
 static int check_create(rondo_plan_t plan, const rondo_attention_fwd_t *tensors,
@@ -60,8 +60,8 @@ static int create_locked(rondo_plan_t plan, rondo_attention_fwd_t *tensors, rond
     int64_t tokens;
     int err;
 
-    tokens = ri_layout_tokens(&plan->plan->layout, plan->plan->place.rank);
-    err = check_inputs(tensors, tokens);
+    tokens = ri_layout_tokens(plan->plan->layout[RI_QUERIES], plan->plan->place.rank);
+    err = check_inputs(tensors, tokens, ri_layout_tokens(plan->plan->layout[RI_KEYS], plan->plan->place.rank));
     if (err)
         return err;
     saved = calloc(1, sizeof(*saved));
@@ -74,7 +74,7 @@ static int create_locked(rondo_plan_t plan, rondo_attention_fwd_t *tensors, rond
     saved->q = tensors->q;
     saved->k = tensors->k;
     saved->v = tensors->v;
-    saved->tokens = tensors->tokens = plan->plan->layout.tokens;
+    saved->tokens = tensors->tokens = plan->plan->layout[RI_QUERIES]->tokens;
     tensors->o = saved->o;
     tensors->lse = saved->lse;
     *saved_p = saved;

@@ -50,13 +50,13 @@ struct gathering {
 
 static size_t input_bytes(const struct gathering *g, int rank)
 {
-    return ri_exact_input_bytes(&g->plan->layout, &g->plan->desc, g->kind, rank);
+    return ri_exact_input_bytes(g->plan->layout[RI_QUERIES], &g->plan->desc, g->kind, rank);
 }
 
 /* Bytes [first, first + bytes) of our inputs, as far as there are. */
 static void fill_slice(const struct gathering *g, size_t first, size_t bytes)
 {
-    int64_t n = ri_layout_tokens(&g->plan->layout, g->comm->rank);
+    int64_t n = ri_layout_tokens(g->plan->layout[RI_QUERIES], g->comm->rank);
     size_t begin = 0, end = 0;
 
     for (const enum ri_tensor *t = ri_exact_inputs(g->kind); *t != RI_TENSORS; t++, begin = end) {
@@ -101,7 +101,7 @@ static int talk(const struct gathering *g, int status)
 {
     const struct ri_field fields[] = {
         { "plan number", g->plan->number }, { "pass", g->kind, ri_pass_names, RI_PASSES, NULL },
-        { "tokens", g->plan->layout.tokens }, { "seed", (int64_t)g->seed },
+        { "tokens", g->plan->layout[RI_QUERIES]->tokens }, { "seed", (int64_t)g->seed },
     };
     int err = ri_agree(g->comm, "verification", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
 
@@ -121,7 +121,7 @@ static int prepare(struct gathering *g, struct ri_verify *verify)
                         g->slice_bytes);
     if (!verify)
         return 0;
-    return ri_exact_create(&g->plan->layout, &g->plan->desc, g->kind, g->comm->rank, &verify->exact);
+    return ri_exact_create(g->plan->layout[RI_QUERIES], &g->plan->desc, g->kind, g->comm->rank, &verify->exact);
 }
 
 /* Without the lock.  verify NULL: this rank only sends. */
@@ -273,7 +273,7 @@ static int refuse(const struct ri_verify *v, enum ri_tensor tensor, int64_t i)
                     "head %lld, element %lld is %.9g, not %.9g; %.2g may differ", v->plan,
                     ri_pass_names[x->kind], rondo_tensor_name((int)tensor), x->rank,
                     (long long)(row / shape.heads / n),
-                    (long long)ri_layout_position(&x->layout, x->rank, token), (long long)head,
+                    (long long)ri_layout_position(x->layout, x->rank, token), (long long)head,
                     (long long)(i % shape.dim), number(v->outputs[tensor], type, i), e->value[i],
                     allowed(e, type, i));
 }

@@ -41,24 +41,10 @@ static int check_sizes(const rondo_attention_desc_t *desc, const struct rondo_la
     return 0;
 }
 
-/* What the interface has and plans do not yet do. */
-static int check_built(const rondo_attention_desc_t *desc)
-{
-    const struct {
-        const char *name;
-        int given;
-    } fields[] = {
-        { "mask_params", desc->mask_params != NULL }, { "kv_layout", desc->kv_layout != NULL },
-    };
-
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-        if (fields[i].given)
-            return ri_error(RONDO_ERR_UNSUPPORTED, "%s is given, and not built yet", fields[i].name);
-    return 0;
-}
-
 static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc)
 {
+    int err;
+
     if (!layout)
         return ri_error(RONDO_ERR_ARGUMENT, "layout is NULL");
     if (!desc)
@@ -72,9 +58,9 @@ static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_atte
     if (desc->dtype != RONDO_F32 && desc->dtype != RONDO_BF16 && desc->dtype != RONDO_F16)
         return ri_error(RONDO_ERR_UNSUPPORTED, "dtype is %d; attention takes RONDO_F32 (0), RONDO_BF16 (2) and "
                         "RONDO_F16 (3)", (int)desc->dtype);
-    if (desc->mask != RONDO_MASK_FULL && desc->mask != RONDO_MASK_CAUSAL)
-        return ri_error(RONDO_ERR_ARGUMENT, "mask is %d; use RONDO_MASK_FULL or RONDO_MASK_CAUSAL",
-                        (int)desc->mask);
+    if (desc->kv_layout && desc->kv_layout->ranks != comm->size)
+        return ri_error(RONDO_ERR_ARGUMENT, "kv_layout is for %d ranks, the communicator has %d",
+                        desc->kv_layout->ranks, comm->size);
     if (!isfinite(desc->scale))
         return ri_error(RONDO_ERR_ARGUMENT, "scale is %g; use a finite one, or 0 (1 / sqrt(qk_dim))",
                         (double)desc->scale);
@@ -84,7 +70,26 @@ static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_atte
     if (!(desc->dropout >= 0 && desc->dropout < 1))
         return ri_error(RONDO_ERR_ARGUMENT, "dropout is %g; use 0 (none) or more, and less than 1",
                         (double)desc->dropout);
-    return check_sizes(desc, layout);
+    err = check_sizes(desc, layout);
+    return err || !desc->kv_layout ? err : check_sizes(desc, desc->kv_layout);
+}
+
+/* Who sees whom: what is wrong with the mask for these layouts, how much work it is, and what it says. */
+static int look(const struct rondo_layout *layout, struct ri_wish *wish)
+{
+    const rondo_attention_desc_t *desc = &wish->desc;
+    struct ri_sight sight;
+    int err = ri_sight_init(&sight, layout, desc->kv_layout ? desc->kv_layout : layout, desc->mask,
+                            desc->mask_params);
+
+    if (err)
+        return err;
+    wish->mask_hash = (int64_t)ri_mask_hash(&sight.mask);
+    wish->pairs = 0;
+    for (int r = 0; r < layout->ranks; r++)
+        wish->pairs += (double)ri_sight_query_pairs(&sight, r);
+    ri_sight_release(&sight);
+    return 0;
 }
 
 static int lacks_backward(const rondo_plan_options_t *options, const rondo_kernel_t *kernel)
@@ -168,7 +173,8 @@ static int choose(rondo_comm_t comm, const struct rondo_layout *layout,
 {
     struct ri_choice_query query = {
         .ranks = comm->size, .host = comm->host, .desc = &wish->desc, .options = options,
-        .config = &comm->config, .tokens = layout->tokens,
+        .config = &comm->config, .tokens = layout->tokens, .pairs = wish->pairs,
+        .kv_tokens = wish->desc.kv_layout ? wish->desc.kv_layout->tokens : layout->tokens,
         .needs_o = (wish->kernel->flags & RONDO_KERNEL_NEEDS_O) != 0,
         .can_bind = comm->transport->ops->readers != NULL,
     };
@@ -195,8 +201,6 @@ int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attentio
     if (!err)
         err = check_options(options, wish);
     if (!err)
-        err = check_built(desc);
-    if (!err)
         err = check_abilities(desc, wish->kernel);
     if (err)
         return err;
@@ -208,7 +212,8 @@ int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attentio
         wish->desc.v_dim = desc->qk_dim;
     if (wish->desc.scale == 0)
         wish->desc.scale = (float)(1 / sqrt(desc->qk_dim));
-    return choose(comm, layout, options, wish);
+    err = look(layout, wish);
+    return err ? err : choose(comm, layout, options, wish);
 }
 
 /* ---- comparing ---- */
@@ -223,12 +228,16 @@ static const char *scheme_text(const struct ri_scheme *scheme, char *text, size_
     return text;
 }
 
+static const rondo_mask_params_t no_params = RONDO_MASK_PARAMS_INIT;
+
 int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
                   int status)
 {
-    static const char *const masks[] = { [RONDO_MASK_FULL] = "full", [RONDO_MASK_CAUSAL] = "causal" };
     static const char *const bindings[] = { "copy", "in place" };
+    static const char *const deals[] = { "sequence", "documents" };
     const rondo_attention_desc_t *desc = &wish->desc;
+    const struct rondo_layout *keys = desc->kv_layout ? desc->kv_layout : layout;
+    const rondo_mask_params_t *mask = desc->mask_params ? desc->mask_params : &no_params;
     const struct ri_config *cost = &comm->config;
     char forward[64], backward[64], scale[32], softcap[32], dropout[32], wire[RI_WIRE_TEXT];
     /* Prices stand before what is chosen by them, so that the cause is named. */
@@ -237,7 +246,15 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
         { .name = "transport", .text = comm->transport->ops->name },
         { .name = "layout kind", .text = rondo_layout_kind_name(layout->kind) },
         { "tokens", layout->tokens }, { "layout ranks", layout->ranks }, { "dtype", desc->dtype },
-        { .name = "mask", .value = desc->mask, .names = masks, .name_count = 2 },
+        { .name = "layout deal", .value = (int64_t)layout->deal, .names = deals, .name_count = 2 },
+        { "documents", layout->documents }, { "layout (hash)", (int64_t)ri_layout_hash(layout) },
+        { "kv_layout", desc->kv_layout != NULL }, { "tokens of kv_layout", keys->tokens },
+        { "kv_layout (hash)", (int64_t)ri_layout_hash(keys) },
+        { .name = "mask", .text = ri_mask_name(desc->mask) },
+        { "mask_params.left", mask->left }, { "mask_params.right", mask->right },
+        { "mask_params.prefix", mask->prefix }, { "mask_params.block_tokens", mask->block_tokens },
+        { "mask_params.range_count", mask->range_count }, { "mask_params.align_ends", mask->align_ends },
+        { "mask (hash)", wish->mask_hash },
         { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
         { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
         { .name = "scale", .text = scale }, { .name = "softcap", .text = softcap },

@@ -17,6 +17,8 @@ struct ri_wish {
     int landing_slots, pieces; /* as the caller gave them */
     const char *host_transfers; /* likewise, borrowed; NULL: as "auto" */
     int64_t hash;              /* of the schedules */
+    int64_t mask_hash;         /* of all that the mask says */
+    double pairs;              /* that are visible, over all ranks */
 };
 
 #define RI_WISH_INIT { .desc = RONDO_ATTENTION_DESC_INIT }

@@ -6,6 +6,7 @@ librondo_core_la_SOURCES += \
 	src/base/limits.h \
 	src/base/log.c \
 	src/base/log.h \
+	src/base/hash.h \
 	src/base/minmax.h \
 	src/base/status.c \
 	src/base/status.h \

@@ -2,7 +2,6 @@
 #include "layout/layout.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -41,49 +40,22 @@ const char *rondo_layout_kind_name(rondo_layout_kind_t kind)
     return kind_is_known(kind) ? kind_names[kind] : "unknown";
 }
 
-static int check_desc(const rondo_layout_desc_t *desc)
-{
-    if (!desc)
-        return ri_error(RONDO_ERR_ARGUMENT, "desc is NULL");
-    if (desc->struct_bytes != sizeof(*desc))
-        return ri_error(RONDO_ERR_ARGUMENT,
-                        "desc.struct_bytes is %zu, not %zu: start from RONDO_LAYOUT_DESC_INIT",
-                        desc->struct_bytes, sizeof(*desc));
-    if (!kind_is_known(desc->kind))
-        return ri_error(RONDO_ERR_ARGUMENT, "desc.kind is %d: it must be RONDO_LAYOUT_CONTIGUOUS, "
-                        "RONDO_LAYOUT_ZIGZAG or RONDO_LAYOUT_STRIPED", (int)desc->kind);
-    if (desc->cu_seqlens || desc->documents || desc->lengths || desc->max_documents || desc->deal)
-        return ri_error(RONDO_ERR_UNSUPPORTED, "desc.cu_seqlens: packed documents are not built yet");
-    if (desc->tokens < 1)
-        return ri_error(RONDO_ERR_ARGUMENT, "desc.tokens is %" PRId64 ": it must be positive",
-                        desc->tokens);
-    if (desc->ranks < 1)
-        return ri_error(RONDO_ERR_ARGUMENT, "desc.ranks is %d: it must be positive", desc->ranks);
-    return RONDO_OK;
-}
-
 rondo_status_t rondo_layout_create(const rondo_layout_desc_t *desc, rondo_layout_t *layout)
 {
     struct rondo_layout *made;
-    int err = check_desc(desc);
+    int err;
 
-    if (err)
-        return err;
     if (!layout)
         return ri_error(RONDO_ERR_ARGUMENT, "layout is NULL: it receives the new layout");
-    made = malloc(sizeof(*made));
-    if (!made)
-        return ri_error(RONDO_ERR_MEMORY, "no memory for a layout of %zu bytes", sizeof(*made));
-    made->kind = desc->kind;
-    made->tokens = desc->tokens;
-    made->ranks = desc->ranks;
-    *layout = made;
-    return RONDO_OK;
+    err = ri_layout_make(desc, &made);
+    if (!err)
+        *layout = made;
+    return err;
 }
 
 void rondo_layout_destroy(rondo_layout_t layout)
 {
-    free(layout);
+    ri_layout_free(layout);
 }
 
 static int check_rank(const struct rondo_layout *layout, int rank)
@@ -115,13 +87,13 @@ int64_t rondo_layout_tokens(rondo_layout_t layout, int rank)
 
 rondo_status_t rondo_layout_positions(rondo_layout_t layout, int rank, int64_t *positions)
 {
-    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
+    const struct ri_token_run *runs;
     int err = check_shard(layout, rank, "positions", positions);
     int count;
 
     if (err)
         return err;
-    count = ri_layout_runs(layout, rank, runs);
+    runs = ri_layout_runs(layout, rank, &count);
     for (int r = 0; r < count; r++)
         for (int64_t i = 0; i < runs[r].count; i++)
             positions[runs[r].index + i] = runs[r].start + i * runs[r].step;
@@ -178,13 +150,13 @@ static void copy_tokens(char *to, size_t to_step, const char *from, size_t from_
 rondo_status_t rondo_layout_shard(rondo_layout_t layout, int rank, const void *whole,
                                   size_t token_bytes, void *shard)
 {
-    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
+    const struct ri_token_run *runs;
     int err = check_copy(layout, rank, whole, token_bytes, shard);
     int count;
 
     if (err)
         return err;
-    count = ri_layout_runs(layout, rank, runs);
+    runs = ri_layout_runs(layout, rank, &count);
     for (int r = 0; r < count; r++)
         copy_tokens((char *)shard + (size_t)runs[r].index * token_bytes, token_bytes,
                     (const char *)whole + (size_t)runs[r].start * token_bytes,
@@ -195,13 +167,13 @@ rondo_status_t rondo_layout_shard(rondo_layout_t layout, int rank, const void *w
 rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void *shard,
                                     size_t token_bytes, void *whole)
 {
-    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
+    const struct ri_token_run *runs;
     int err = check_copy(layout, rank, whole, token_bytes, shard);
     int count;
 
     if (err)
         return err;
-    count = ri_layout_runs(layout, rank, runs);
+    runs = ri_layout_runs(layout, rank, &count);
     for (int r = 0; r < count; r++)
         copy_tokens((char *)whole + (size_t)runs[r].start * token_bytes,
                     (size_t)runs[r].step * token_bytes,
@@ -213,7 +185,7 @@ rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void 
 rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32_t *tokens,
                                     int32_t *targets)
 {
-    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
+    const struct ri_token_run *runs;
     int err = check_shard(layout, rank, "targets", targets);
     int count;
 
@@ -221,7 +193,7 @@ rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32
         err = check_shard(layout, rank, "tokens", tokens);
     if (err)
         return err;
-    count = ri_layout_runs(layout, rank, runs);
+    runs = ri_layout_runs(layout, rank, &count);
     for (int r = 0; r < count; r++) {
         for (int64_t i = 0; i < runs[r].count; i++) {
             int64_t next = runs[r].start + i * runs[r].step + 1;
@@ -230,41 +202,4 @@ rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32
         }
     }
     return RONDO_OK;
-}
-
-/* A causal query at position p sees p + 1 keys: a run of n sums to n*(start+1) + step*n*(n-1)/2. */
-static int64_t causal_pairs(const struct ri_token_run *run)
-{
-    return run->count * (run->start + 1) + run->step * run->count * (run->count - 1) / 2;
-}
-
-static int check_pairs(const struct rondo_layout *layout, int rank, rondo_mask_t mask)
-{
-    int err = check_rank(layout, rank);
-
-    if (err)
-        return err;
-    if (mask != RONDO_MASK_FULL && mask != RONDO_MASK_CAUSAL)
-        return ri_error(RONDO_ERR_ARGUMENT, "mask %d is neither full nor causal", (int)mask);
-    if (layout->tokens > INT32_MAX)
-        return ri_error(RONDO_ERR_ARGUMENT,
-                        "pairs of %" PRId64 " tokens are not counted: %" PRId32 " are the most",
-                        layout->tokens, INT32_MAX);
-    return RONDO_OK;
-}
-
-int64_t rondo_layout_pairs(rondo_layout_t layout, int rank, rondo_mask_t mask)
-{
-    struct ri_token_run runs[RI_LAYOUT_RUNS_MAX];
-    int64_t pairs = 0;
-    int count;
-
-    if (check_pairs(layout, rank, mask))
-        return -1;
-    if (mask == RONDO_MASK_FULL)
-        return ri_layout_tokens(layout, rank) * layout->tokens;
-    count = ri_layout_runs(layout, rank, runs);
-    for (int r = 0; r < count; r++)
-        pairs += causal_pairs(&runs[r]);
-    return pairs;
 }

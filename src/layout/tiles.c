@@ -3,12 +3,6 @@
 
 #include "base/minmax.h"
 
-/* b > 0; C rounds towards zero, which is up for a negative quotient. */
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
 static rondo_tile_kind_t band_kind(const rondo_tile_t *tile)
 {
     if (tile->hi < tile->q_count - 1)
@@ -66,40 +60,16 @@ int ri_tile_keys(const rondo_tile_t *tile, int64_t first, int64_t count, rondo_t
     return 1;
 }
 
-/* A query at a + i*step sees a key at b + j*step iff i - j >= (b - a) / step, rounded up. */
-static int run_pair_tile(const struct ri_token_run *q, const struct ri_token_run *k, rondo_mask_t mask,
-                         rondo_tile_t *out)
+int ri_tile_trim(rondo_tile_t *tile)
 {
-    rondo_tile_t whole = {
-        .q_first = q->index, .q_count = q->count, .q_start = q->start, .q_step = q->step,
-        .k_first = k->index, .k_count = k->count, .k_start = k->start, .k_step = k->step,
-        .lo = 1 - k->count, .hi = q->count - 1,
-    };
+    int64_t first, end;
 
-    if (mask == RONDO_MASK_CAUSAL)
-        whole.lo = ri_max64(whole.lo, divide_up(k->start - q->start, q->step));
-    return ri_tile_queries(&whole, 0, whole.q_count, out);
-}
-
-int ri_layout_tiles(const struct rondo_layout *layout, rondo_mask_t mask, int q_rank, int k_rank,
-                    rondo_tile_t *tiles, int max)
-{
-    struct ri_token_run q[RI_LAYOUT_RUNS_MAX], k[RI_LAYOUT_RUNS_MAX];
-    int q_runs = ri_layout_runs(layout, q_rank, q);
-    int k_runs = ri_layout_runs(layout, k_rank, k);
-    rondo_tile_t tile;
-    int count = 0;
-
-    for (int i = 0; i < q_runs; i++) {
-        for (int j = 0; j < k_runs; j++) {
-            if (!run_pair_tile(&q[i], &k[j], mask, &tile))
-                continue;
-            if (count < max)
-                tiles[count] = tile;
-            count++;
-        }
-    }
-    return count;
+    if (tile->q_count < 1 || tile->k_count < 1 || tile->lo > tile->hi)
+        return 0;
+    /* Keys [0, k_count) are seen by queries lo to k_count - 1 + hi. */
+    first = ri_max64(0, tile->lo);
+    end = ri_min64(tile->q_count, tile->k_count + tile->hi);
+    return first < end && ri_tile_queries(tile, first, end - first, tile);
 }
 
 /* Sum of min(width, max(0, u)) over all u <= t. */

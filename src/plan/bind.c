@@ -5,34 +5,59 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/status.h"
 #include "plan/chunks.h"
 
 static const uint64_t stamp_magic = 0x72692d7374616d70u;
 
-static int list_for(struct ri_plan *plan, int64_t tokens)
+static int list_passes(struct ri_plan *plan)
 {
-    int err = 0;
+    int err = ri_sight_fit(&plan->sight);
 
-    plan->layout.tokens = tokens;
     for (int side = 0; side < RI_SIDES; side++)
-        plan->largest[side] = ri_layout_largest(&plan->layout);
+        plan->largest[side] = ri_layout_largest(plan->layout[side]);
     for (int i = 0; !err && i < RI_PASSES; i++)
         if (plan->pass[i].schedule)
             err = ri_pieces_list(&plan->pass[i]);
     return err;
 }
 
-int ri_plan_bind(struct ri_plan *plan, int64_t tokens)
+/* What is bound changes places with the spare layouts, and so back again. */
+static void swap_layouts(struct ri_plan *plan)
 {
-    int64_t before = plan->layout.tokens;
-    int err = list_for(plan, tokens);
+    for (int side = 0; side < RI_SIDES; side++) {
+        struct rondo_layout *bound = plan->layout[side];
 
+        plan->layout[side] = plan->spare[side];
+        plan->spare[side] = bound;
+    }
+    plan->sight.q = plan->layout[RI_QUERIES];
+    plan->sight.k = plan->layout[RI_KEYS];
+}
+
+int ri_plan_bind(struct ri_plan *plan, const struct ri_batch batch[RI_SIDES])
+{
+    int err = 0;
+
+    for (int side = 0; !err && side < RI_SIDES; side++)
+        err = ri_layout_fit(plan->spare[side], batch[side].tokens, batch[side].cu_seqlens, batch[side].documents,
+                            batch[side].lengths);
+    for (int side = 0; !err && side < RI_SIDES; side++)
+        if (batch[side].like && ri_layout_hash(plan->spare[side]) != ri_layout_hash(batch[side].like))
+            err = ri_error(RONDO_ERR_ARGUMENT, "the plan was made for a layout that deals otherwise than %s: kind, "
+                           "deal, ranks, and the mask and chunks of a balanced one must be the same",
+                           side == RI_QUERIES ? "layout" : "kv_layout");
+    if (err)
+        return err;
+    swap_layouts(plan);
+    err = list_passes(plan);
     if (err) {
         char cause[512];
 
         snprintf(cause, sizeof(cause), "%s", rondo_last_error());
-        list_for(plan, before); /* was listed before, so it can be */
+        swap_layouts(plan);
+        list_passes(plan); /* was listed before, so it can be */
         ri_error(err, "%s", cause);
     }
     return err;
@@ -49,12 +74,6 @@ int ri_plan_is_busy(const struct ri_plan *plan)
 
 /* ---- stamps ---- */
 
-static uint64_t mix(uint64_t hash, int64_t value)
-{
-    hash = (hash ^ (uint64_t)value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
-
 static uint64_t hash_of_sinks(const struct ri_run *run)
 {
     uint64_t hash = 1;
@@ -63,7 +82,7 @@ static uint64_t hash_of_sinks(const struct ri_run *run)
         uint32_t bits;
 
         memcpy(&bits, &run->sinks[h], sizeof(bits));
-        hash = mix(hash, bits);
+        hash = ri_mix(hash, bits);
     }
     return run->sinks ? hash | 1 : 0;
 }
@@ -71,10 +90,10 @@ static uint64_t hash_of_sinks(const struct ri_run *run)
 struct ri_stamp ri_stamp_of(const struct ri_run *run)
 {
     const struct ri_pass *pass = run->pass;
-    const struct rondo_layout *layout = &pass->plan->layout;
-    uint64_t hash = mix(mix(mix(0, layout->kind), layout->ranks), layout->tokens);
+    const struct rondo_layout *const *layout = (const struct rondo_layout *const *)pass->plan->layout;
+    uint64_t hash = ri_mix(ri_layout_hash(layout[RI_QUERIES]), (int64_t)ri_layout_hash(layout[RI_KEYS]));
 
-    return (struct ri_stamp){ stamp_magic, layout->tokens, hash, (int32_t)pass->kind,
+    return (struct ri_stamp){ stamp_magic, layout[RI_QUERIES]->tokens, hash, (int32_t)pass->kind,
                               (int32_t)pass->plan->number,
                               pass->plan->desc.dropout > 0 ? run->seed : 0, hash_of_sinks(run) };
 }
@@ -105,7 +124,7 @@ int ri_stamp_check(const struct ri_run *run, const struct ri_stamp *theirs, int 
                         theirs->tokens, peer);
     if (theirs->hash != mine.hash)
         return ri_error(RONDO_ERR_MISMATCH, "rondo_plan_bind: ranks %d and %d bound %" PRId64 " tokens in "
-                        "different layouts", rank, peer, mine.tokens);
+                        "different layouts or documents", rank, peer, mine.tokens);
     return check_given(&mine, theirs, rank, peer);
 }
 

@@ -9,7 +9,7 @@
 
 static int64_t own_tokens(const struct ri_plan *plan)
 {
-    return ri_layout_tokens(&plan->layout, plan->place.rank);
+    return ri_layout_tokens(plan->layout[RI_QUERIES], plan->place.rank);
 }
 
 /* ---- forward ---- */
@@ -40,6 +40,15 @@ static void fold_sink(float *o, float *lse, float sink, int dim)
     *lse = (float)(top + log(sum));
 }
 
+/* Padding between documents sees nothing, and no sink either. */
+static int is_token(const struct ri_plan *plan, int64_t index)
+{
+    const struct rondo_layout *layout = plan->layout[RI_QUERIES];
+
+    return layout->documents == 0 ||
+           ri_layout_is_token(layout, ri_layout_position(layout, plan->place.rank, index));
+}
+
 static void fold_sinks(struct ri_run *run)
 {
     const struct ri_plan *plan = run->pass->plan;
@@ -48,22 +57,25 @@ static void fold_sinks(struct ri_run *run)
 
     for (int64_t b = 0; b < plan->desc.batch; b++)
         for (int64_t i = 0; i < n; i++)
-            for (int h = 0; h < heads; h++)
+            for (int h = 0; h < heads && is_token(plan, i); h++)
                 fold_sink(run->o + ((b * n + i) * heads + h) * dim, run->lse + (b * heads + h) * n + i,
                           run->sinks[h], dim);
 }
 
 void ri_run_finish(struct ri_run *run)
 {
-    const rondo_attention_desc_t *desc = &run->pass->plan->desc;
-    int64_t n = own_tokens(run->pass->plan);
+    const struct ri_plan *plan = run->pass->plan;
 
     if (run->pass->kind == RI_FORWARD && run->sinks)
         fold_sinks(run);
-    for (int t = 0; t < RI_TENSORS; t++)
+    for (int t = 0; t < RI_TENSORS; t++) {
+        enum ri_tensor tensor = (enum ri_tensor)t;
+        int64_t n = ri_layout_tokens(plan->layout[ri_tensor_side(tensor)], plan->place.rank);
+
         if (run->sums[t])
-            ri_convert_from_f32(run->outputs[t], ri_tensor_type(desc, (enum ri_tensor)t), run->sums[t],
-                                ri_tensor_elements(desc, (enum ri_tensor)t, n));
+            ri_convert_from_f32(run->outputs[t], ri_tensor_type(&plan->desc, tensor), run->sums[t],
+                                ri_tensor_elements(&plan->desc, tensor, n));
+    }
 }
 
 /* ---- backward ---- */

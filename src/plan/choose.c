@@ -114,8 +114,9 @@ struct ri_cost ri_choice_cost(const struct ri_choice_query *query, const struct 
                               enum ri_pass_kind kind)
 {
     const struct ri_config *config = query->config;
-    struct ri_problem problem = { query->ranks, query->tokens, query->desc, query->needs_o,
-                                  (int)ri_convert_bytes(query->desc->dtype), (double)config->cost_flops, wire };
+    struct ri_problem problem = { query->ranks, query->tokens, query->kv_tokens, query->pairs, query->desc,
+                                  query->needs_o, (int)ri_convert_bytes(query->desc->dtype),
+                                  (double)config->cost_flops, wire };
     struct ri_cost cost = {
         .lane = { [RI_LANE_LOCAL] = { (double)config->cost_local_latency_us * 1e-6,
                                       (double)config->cost_local_bandwidth },

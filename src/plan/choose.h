@@ -36,7 +36,8 @@ struct ri_choice_query {
     const rondo_attention_desc_t *desc; /* valid, defaults filled in */
     const rondo_plan_options_t *options;
     const struct ri_config *config; /* prices */
-    int64_t tokens;
+    int64_t tokens, kv_tokens;      /* of queries, of keys */
+    double pairs;  /* visible, over all ranks */
     int needs_o;   /* the kernel takes o in place of delta */
     int can_bind;  /* the transport can */
 };

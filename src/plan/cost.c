@@ -21,7 +21,8 @@ static int moved_bytes(const struct ri_problem *problem, enum ri_pass_kind kind,
 static double block_bytes(const struct ri_problem *problem, enum ri_pass_kind kind,
                           enum ri_bundle bundle)
 {
-    int64_t tokens = (problem->tokens + problem->ranks - 1) / problem->ranks;
+    int64_t all = ri_bundle_side(bundle) == RI_KEYS ? problem->kv_tokens : problem->tokens;
+    int64_t tokens = (all + problem->ranks - 1) / problem->ranks;
     const enum ri_tensor *t;
     double bytes = 0;
 
@@ -45,8 +46,7 @@ static double pair_operations(const rondo_attention_desc_t *desc, enum ri_pass_k
 
 void ri_problem_cost(const struct ri_problem *problem, enum ri_pass_kind kind, struct ri_cost *cost)
 {
-    double side = (double)problem->tokens / problem->ranks;
-    double pairs = side * side * (problem->desc->mask == RONDO_MASK_CAUSAL ? 0.5 : 1);
+    double pairs = problem->pairs / problem->ranks / problem->ranks; /* of a pair of blocks */
 
     for (int bundle = 0; bundle < RI_BUNDLES; bundle++)
         cost->block[bundle] = block_bytes(problem, kind, (enum ri_bundle)bundle);

@@ -7,7 +7,8 @@
 /* What an attention call is to a schedule: numbers that plans and rondo-plan both know. */
 struct ri_problem {
     int ranks;
-    int64_t tokens;
+    int64_t tokens, kv_tokens;          /* of queries, of keys */
+    double pairs;                       /* visible, over all ranks */
     const rondo_attention_desc_t *desc; /* valid, defaults filled in */
     int needs_o;                        /* the kernel takes o in place of delta */
     int element_bytes;                  /* of q, k, v, d_o; sums, lse and delta have 4 */

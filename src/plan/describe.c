@@ -182,6 +182,26 @@ static void print_ways(FILE *out, const struct ri_place *place)
     }
 }
 
+static void print_documents(FILE *out, const struct rondo_layout *layout)
+{
+    if (layout->documents)
+        fprintf(out, ", %d documents dealt by %s", layout->documents,
+                layout->deal == RONDO_DEAL_DOCUMENTS ? "document" : "sequence");
+}
+
+static void print_keys(FILE *out, const struct ri_plan *plan)
+{
+    const struct rondo_layout *keys = plan->layout[RI_KEYS];
+
+    print_documents(out, plan->layout[RI_QUERIES]);
+    if (plan->is_cross) {
+        fprintf(out, "; keys: %s, %lld tokens, %lld here", rondo_layout_kind_name(keys->kind),
+                (long long)keys->tokens, (long long)ri_layout_tokens(keys, plan->place.rank));
+        print_documents(out, keys);
+    }
+    fprintf(out, "\n");
+}
+
 static void print_head(FILE *out, const struct ri_plan *plan)
 {
     const rondo_attention_desc_t *d = &plan->desc;
@@ -193,14 +213,15 @@ static void print_head(FILE *out, const struct ri_plan *plan)
     ri_plan_memory(plan, &memory);
     fprintf(out, "memory: %d in flight at most, %zu bytes of the pool, %zu of scratch, %zu of tables\n",
             plan->max_in_flight, memory.pool_bytes, memory.scratch_bytes, memory.table_bytes);
-    fprintf(out, "layout: %s, %lld tokens over %d ranks, %lld on rank %d\n",
-            rondo_layout_kind_name(plan->layout.kind), (long long)plan->layout.tokens,
-            plan->place.ranks, (long long)ri_layout_tokens(&plan->layout, plan->place.rank),
+    fprintf(out, "layout: %s, %lld tokens over %d ranks, %lld on rank %d",
+            rondo_layout_kind_name(plan->layout[RI_QUERIES]->kind), (long long)plan->layout[RI_QUERIES]->tokens,
+            plan->place.ranks, (long long)ri_layout_tokens(plan->layout[RI_QUERIES], plan->place.rank),
             plan->place.rank);
+    print_keys(out, plan);
     fprintf(out,
             "attention: %s mask, batch %lld, %d query heads, %d key heads, head sizes %d and %d, "
             "scale %g\n",
-            d->mask == RONDO_MASK_CAUSAL ? "causal" : "full", (long long)d->batch, d->q_heads,
+            ri_mask_name(d->mask), (long long)d->batch, d->q_heads,
             d->kv_heads, d->qk_dim, d->v_dim, (double)d->scale);
     fprintf(out, "kernel: %s", plan->kernel.name);
     if (plan->shape.threads > 1)

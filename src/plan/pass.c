@@ -9,8 +9,7 @@
 int64_t ri_block_tokens(const struct ri_plan *plan, const struct ri_schedule *schedule, enum ri_side side,
                         int32_t block)
 {
-    (void)side; /* both have one layout */
-    return ri_layout_tokens(&plan->layout, schedule->owner[block]);
+    return ri_layout_tokens(plan->layout[side], schedule->owner[block]);
 }
 
 const enum ri_tensor *ri_pass_tensors(const struct ri_pass *pass, enum ri_bundle bundle)

@@ -2,6 +2,7 @@
 /* The tiles of COMPUTE steps, cut into pieces of about a millisecond, and at the borders of chunks. */
 #include <stdlib.h>
 
+#include "base/minmax.h"
 #include "base/status.h"
 #include "plan/chunks.h"
 
@@ -119,13 +120,13 @@ struct pair {
 };
 
 /* The chunk's part of the tiles; no piece has tiles of two chunks. */
-static int cut_chunk(struct cut *cut, const struct pair *pair, const rondo_tile_t *tiles, int count)
+static int cut_chunk(struct cut *cut, const struct pair *pair, const rondo_tile_t *tiles, int64_t count)
 {
     rondo_tile_t part;
     int err = 0;
 
     cut->room = 0;
-    for (int i = 0; !err && i < count; i++) {
+    for (int64_t i = 0; !err && i < count; i++) {
         if (!clip(&tiles[i], &pair->chunk[0], &pair->chunk[1], &part))
             continue;
         part.q_first += pair->chunk[0].first - pair->all[0].first;
@@ -142,9 +143,8 @@ static int cut_block_pair(struct cut *cut, const struct ri_operand *query, const
     struct pair pair = { { ri_operand_region(plan, s, query), ri_operand_region(plan, s, key) }, { { 0 } } };
     struct ri_region *cut_one = &pair.all[cut->chunks.side];
     uint32_t chunks = cut->chunks.bundle < 0 ? 1 : ri_chunks_count(cut->pass, cut->chunks.bundle, cut_one);
-    rondo_tile_t tiles[RI_LAYOUT_TILES_MAX];
-    int count = ri_layout_tiles(&plan->layout, plan->desc.mask, s->owner[query->block],
-                                s->owner[key->block], tiles, RI_LAYOUT_TILES_MAX);
+    int64_t count = ri_sight_tiles(&plan->sight, s->owner[query->block], s->owner[key->block], plan->seen,
+                                   plan->seen_room);
     int err = 0;
 
     cut->least_rows = cuts_keys(&cut->chunks) ? chunked_rows(pair.all[0].count, chunks) : 0;
@@ -152,7 +152,7 @@ static int cut_block_pair(struct cut *cut, const struct ri_operand *query, const
         pair.chunk[0] = pair.all[0];
         pair.chunk[1] = pair.all[1];
         pair.chunk[cut->chunks.side] = ri_chunks_cut(chunks, cut_one, c);
-        err = cut_chunk(cut, &pair, tiles, count);
+        err = cut_chunk(cut, &pair, plan->seen, count);
     }
     return err;
 }
@@ -209,42 +209,45 @@ int ri_pieces_list(struct ri_pass *pass)
 
 /* ---- how long they may become ---- */
 
-/* The most tiles that a COMPUTE step has at any length that may be bound, which are no more tokens than
- * now.  Let the query operand have Q tokens now, the key operand K, and a shard R runs of affine
- * positions (two in zigzag).  With fewer tokens no shard, part or run has more, by the formulas of
- * layouts and parts.  A tile lies in one run of either side, so a key run meets query runs of together at
- * most Q tokens; rows_per_piece falls with the keys, so none of its tiles is cut in smaller pieces than
- * R_K = rows_per_piece(K); and R numbers of sum Q, each divided by R_K and rounded up, make at most
- * Q / R_K, rounded up, and R - 1 more.  There are R key runs.
+/* The most tiles that a COMPUTE step has at any batch that may be bound.  Let the operands have at most Q
+ * queries and K keys, and let the sight say that a block pair has at most T tiles, of which a query is in at
+ * most A and a key in at most B.
  *
- * In chunks of the key, at most C of them, and of L keys each: chunks and key runs have at most C + R - 1
- * parts in common, which stand for the R key runs, and L for K.  In chunks of the query there are C + R - 1
- * numbers of sum Q.
+ * Clipping to parts makes no more of them, and each border between two of C chunks of keys cuts those that
+ * the key before it is in: T + (C - 1) B tiles, and A + C - 1 for a query.  (Chunks of queries: A for B, and
+ * a query is in no more than before.)
  *
- * With T = CHUNKED_TILES and c chunks of the key, 1 to C, pieces have q c / T rows or more, q up to Q.  So
- * each of c + R - 1 parts has at most T / c + R tiles, and all have T + (R - 1) T / c + R c + R (R - 1) or
- * less, which is at most R (T + C + R). */
+ * A tile of q queries and k keys is then cut every R(k) queries, which is at most q / R(k) times more.  The
+ * q of all tiles add up to at most Q times the tiles that a query is in.  R falls with k, which is at most K,
+ * or the longest chunk of keys; and R is at least half of what fits a piece, 2 q k m / PIECE_MACS cuts with m
+ * multiply-adds a pair, where the q k add up to at most Q K A, however keys are cut.  In c chunks of the key
+ * R is at least Q c / CHUNKED_TILES: (A + c - 1) CHUNKED_TILES / c cuts, and so at most A CHUNKED_TILES. */
 static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *step)
 {
     const struct ri_plan *plan = pass->plan;
+    struct ri_sight_bound bound = ri_sight_bound(&plan->sight);
     struct ri_chunk_cut chunks = ri_chunks_of_compute(pass, step);
-    int64_t most = ri_layout_most_runs(&plan->layout), runs[2] = { most, most };
-    int64_t rows, tiles, tokens[2];
+    int64_t borders = chunks.bundle < 0 ? 0 : (int64_t)pass->most_chunks[chunks.bundle] - 1;
+    int64_t tokens[RI_SIDES], keys, of_query = bound.of_query;
+    double cuts, by_area;
 
-    for (int i = 0; i < RI_SIDES; i++) {
-        tokens[i] = step->from[i].parts * ri_part_tokens(plan->max_tokens[i], pass->schedule->token_parts);
-        if (tokens[i] > plan->max_tokens[i])
-            tokens[i] = plan->max_tokens[i];
+    for (int i = 0; i < RI_SIDES; i++)
+        tokens[i] = ri_min64(plan->max_tokens[i],
+                             step->from[i].parts * ri_part_tokens(plan->max_tokens[i], pass->schedule->token_parts));
+    keys = ri_max64(1, tokens[RI_KEYS]);
+    by_area = 2.0 * (double)tokens[RI_QUERIES] * (double)keys * (double)of_query * (double)macs_per_pair(plan) /
+              (double)PIECE_MACS;
+    if (cuts_keys(&chunks)) {
+        keys = ri_max64(1, ri_chunks_longest(pass, chunks.bundle, keys));
+        of_query += borders;
     }
-    if (chunks.bundle >= 0)
-        runs[chunks.side] += pass->most_chunks[chunks.bundle] - 1;
-    if (chunks.bundle >= 0 && chunks.side == 1)
-        tokens[1] = ri_chunks_longest(pass, chunks.bundle, tokens[1]);
-    rows = rows_per_piece(plan, tokens[1]);
-    tiles = runs[1] * ((tokens[0] + rows - 1) / rows + runs[0] - 1);
-    if (cuts_keys(&chunks) && tiles > most * (CHUNKED_TILES + pass->most_chunks[chunks.bundle] + most))
-        tiles = most * (CHUNKED_TILES + pass->most_chunks[chunks.bundle] + most);
-    return (uint64_t)step->from[0].blocks * step->from[1].blocks * (uint64_t)tiles;
+    cuts = (double)tokens[RI_QUERIES] * (double)of_query / (double)rows_per_piece(plan, keys);
+    cuts = by_area < cuts ? by_area : cuts;
+    if (cuts_keys(&chunks) && cuts > (double)bound.of_query * CHUNKED_TILES)
+        cuts = (double)bound.of_query * CHUNKED_TILES;
+    cuts += (double)bound.tiles + (double)borders * (double)(chunks.side ? bound.of_key : bound.of_query) + 1;
+    cuts *= (double)step->from[0].blocks * step->from[1].blocks;
+    return cuts < (double)UINT32_MAX ? (uint64_t)cuts : UINT32_MAX;
 }
 
 static uint32_t most_pieces(const struct ri_pass *pass, const struct ri_step *step)

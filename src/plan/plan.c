@@ -65,6 +65,44 @@ static int hire(struct ri_plan *plan)
     return ri_pool_hire(plan->pool, plan->shape.threads);
 }
 
+/* Who holds which tokens, and who sees whom. */
+static int init_sight(struct ri_plan *plan, const struct rondo_layout *layout, const rondo_attention_desc_t *desc)
+{
+    const struct rondo_layout *given[RI_SIDES] = { layout, desc->kv_layout ? desc->kv_layout : layout };
+    int err = 0;
+
+    plan->is_cross = desc->kv_layout != NULL;
+    for (int side = 0; !err && side < RI_SIDES; side++) {
+        plan->largest[side] = ri_layout_largest(given[side]);
+        plan->max_tokens[side] = ri_layout_most_largest(given[side]);
+        err = ri_layout_copy(given[side], &plan->layout[side]);
+        if (!err)
+            err = ri_layout_copy(given[side], &plan->spare[side]);
+    }
+    if (!err)
+        err = ri_sight_init(&plan->sight, plan->layout[RI_QUERIES], plan->layout[RI_KEYS], desc->mask,
+                            desc->mask_params);
+    if (err)
+        return err;
+    plan->seen_room = ri_sight_bound(&plan->sight).tiles;
+    plan->seen = calloc((size_t)plan->seen_room + 1, sizeof(*plan->seen));
+    return plan->seen ? 0 : ri_error(RONDO_ERR_MEMORY, "out of memory for %lld tiles of a block pair",
+                                     (long long)plan->seen_room);
+}
+
+static rondo_kernel_shape_t shape_of(const struct ri_plan *plan, int threads)
+{
+    const rondo_attention_desc_t *desc = &plan->desc;
+
+    return (rondo_kernel_shape_t){
+        .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
+        .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
+        .v_dim = desc->v_dim, .scale = desc->scale, .softcap = desc->softcap, .dropout = desc->dropout,
+        .max_q_tokens = plan->max_tokens[RI_QUERIES], .max_k_tokens = plan->max_tokens[RI_KEYS],
+        .threads = threads > 1 ? threads : 1,
+    };
+}
+
 int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
 {
     const rondo_attention_desc_t *desc = params->desc;
@@ -75,23 +113,17 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
     plan->place = params->place;
     plan->number = params->number;
-    plan->layout = *params->layout;
     plan->desc = *desc;
     plan->choice = *params->choice;
     plan->kernel = *params->kernel;
     plan->pool = params->pool;
     plan->max_in_flight = params->max_in_flight;
-    plan->longest_layout = params->layout->tokens;
-    for (int side = 0; side < RI_SIDES; side++)
-        plan->largest[side] = plan->max_tokens[side] = ri_layout_largest(params->layout);
-    plan->shape = (rondo_kernel_shape_t){
-        .struct_bytes = sizeof(plan->shape), .dtype = desc->dtype, .batch = desc->batch,
-        .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
-        .v_dim = desc->v_dim, .scale = desc->scale, .softcap = desc->softcap, .dropout = desc->dropout,
-        .max_q_tokens = plan->max_tokens[RI_QUERIES],
-        .max_k_tokens = plan->max_tokens[RI_KEYS], .threads = params->threads > 1 ? params->threads : 1,
-    };
-    err = init_passes(plan);
+    plan->desc.mask_params = NULL; /* the caller's, as kv_layout */
+    plan->desc.kv_layout = NULL;
+    err = init_sight(plan, params->layout, desc);
+    plan->shape = shape_of(plan, params->threads);
+    if (!err)
+        err = init_passes(plan);
     if (!err && plan->pool)
         err = reserve(plan);
     if (!err && plan->pool)
@@ -118,6 +150,12 @@ void ri_plan_destroy(struct ri_plan *plan)
             ri_run_release(&plan->runs[i][r]);
         free(plan->runs[i]);
         ri_pass_release(&plan->pass[i]);
+    }
+    free(plan->seen);
+    ri_sight_release(&plan->sight);
+    for (int side = 0; side < RI_SIDES; side++) {
+        ri_layout_free(plan->layout[side]);
+        ri_layout_free(plan->spare[side]);
     }
     if (plan->reserved)
         plan->place.transport->ops->reserve(plan->place.transport, -plan->reserved);

@@ -6,7 +6,7 @@
 #include <rondo/kernel.h>
 
 #include "engine/engine.h"
-#include "layout/layout.h"
+#include "layout/sight.h"
 #include "plan/choose.h"
 #include "plan/pool.h"
 #include "schedule/schedule.h"
@@ -154,14 +154,18 @@ struct ri_run {
 struct ri_plan {
     struct ri_place place;
     uint32_t number;                 /* tells messages of plans apart */
-    struct rondo_layout layout;
+    struct rondo_layout *layout[RI_SIDES]; /* own copies, of the batch that is bound */
+    struct rondo_layout *spare[RI_SIDES];  /* as large, to try another batch in */
+    int is_cross;                    /* keys have a layout that the caller gave them */
+    struct ri_sight sight;           /* of both */
+    rondo_tile_t *seen;              /* [seen_room] tiles of a block pair, while they are cut */
+    int64_t seen_room;
     rondo_attention_desc_t desc;     /* defaults filled in */
     struct ri_choice choice;
     rondo_kernel_t kernel;
     rondo_kernel_shape_t shape;
     int64_t max_tokens[RI_SIDES];    /* of the largest shard that may be bound */
     int64_t largest[RI_SIDES];       /* tokens of the largest shard of layout */
-    int64_t longest_layout;          /* tokens of the layout the plan was made for, the most to be bound */
     struct ri_pass pass[RI_PASSES];
     int reserved;                    /* messages of the transport, for max_in_flight starts */
     struct ri_pool *pool;            /* the communicator's; NULL: made to be measured only */
@@ -176,7 +180,7 @@ struct ri_plan_params {
     struct ri_place place;
     uint32_t number;
     const struct rondo_layout *layout;
-    const rondo_attention_desc_t *desc; /* valid, defaults filled in */
+    const rondo_attention_desc_t *desc; /* valid, defaults filled in; kv_layout NULL: keys have layout, too */
     const struct ri_choice *choice;
     const rondo_kernel_t *kernel;
     int max_in_flight;                  /* 1 or more */
@@ -202,9 +206,16 @@ void ri_plan_give(struct ri_run *run);
 /* What it needs; also of a plan that was made to be measured only. */
 void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory);
 
-/* bind.c: fits the plan to a batch of `tokens`, at most longest_layout.  Allocates nothing.  Only while no
- * run of the plan is under way.  After a failure the plan is as it was. */
-int ri_plan_bind(struct ri_plan *plan, int64_t tokens);
+/* bind.c: fits the plan to a batch, of no more tokens and documents than its layouts were made for.  Allocates
+ * nothing.  Only while no run of the plan is under way.  After a failure the plan is as it was. */
+struct ri_batch {
+    int64_t tokens;
+    const int64_t *cu_seqlens; /* NULL: not packed */
+    int documents;
+    const int64_t *lengths;
+    const struct rondo_layout *like; /* what deals it out must say the same as this; NULL: anything */
+};
+int ri_plan_bind(struct ri_plan *plan, const struct ri_batch batch[RI_SIDES]);
 int ri_plan_is_busy(const struct ri_plan *plan);
 
 /* The plan has a pool. */

@@ -448,10 +448,14 @@ static void refuses_and_stays_as_it_was(void **state)
                                   "1 to 9", "too few"), 0);
     assert_int_equal(expect_error(rondo_plan_bind(plan, 10, NULL, 0), RONDO_ERR_ARGUMENT, "tokens is 10",
                                   "1 to 9", "too many"), 0);
-    assert_int_equal(expect_error(rondo_plan_bind(plan, 9, cu_seqlens, 2), RONDO_ERR_UNSUPPORTED,
-                                  "cu_seqlens", "packed", "documents"), 0);
-    assert_int_equal(expect_error(rondo_plan_bind(plan, 9, NULL, 2), RONDO_ERR_UNSUPPORTED, "documents",
-                                  "packed", "documents without bounds"), 0);
+    assert_int_equal(expect_error(rondo_plan_bind(plan, 9, cu_seqlens, 2), RONDO_ERR_ARGUMENT,
+                                  "documents is 2", "max_documents", "more documents than it was made for"), 0);
+    assert_int_equal(expect_error(rondo_plan_bind(plan, 9, NULL, 2), RONDO_ERR_ARGUMENT, "documents is 2",
+                                  "cu_seqlens is NULL", "documents without bounds"), 0);
+    assert_int_equal(expect_error(rondo_plan_bind(plan, 9, cu_seqlens, 0), RONDO_ERR_ARGUMENT, "documents is 0",
+                                  "cu_seqlens is given", "bounds of no documents"), 0);
+    assert_int_equal(expect_error(rondo_plan_bind_layout(plan, NULL, NULL), RONDO_ERR_ARGUMENT,
+                                  "layout is NULL", NULL, "no layout"), 0);
     for (int nth = 1; nth <= 2; nth++) { /* of the forward, of the backward */
         failing_list = nth;
         assert_int_equal(expect_error(rondo_plan_bind(plan, 9, NULL, 0), RONDO_ERR_MEMORY, "no room", NULL,

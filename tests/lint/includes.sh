@@ -11,7 +11,7 @@ cat > "$work/layers" <<'END'
 include/rondo | | *
 src/base | base/ build-config.h | status
 src/schedule | base/ schedule/ | status types
-src/layout | base/ layout/ | status types layout kernel
+src/layout | base/ layout/ | status types mask layout kernel
 src/device | base/ device/ build-config.h | status
 src/transport | base/ device/ transport/ build-config.h | status types
 src/engine | base/ device/ engine/ schedule/ transport/ | status types request

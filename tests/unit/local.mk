@@ -36,7 +36,7 @@ tests_unit_test_status_CFLAGS = $(test_cflags)
 tests_unit_test_status_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/unit/test_layout
-tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/deal.h
+tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/deal.h tests/unit/dealt.h
 tests_unit_test_layout_CFLAGS = $(test_cflags)
 tests_unit_test_layout_LDADD = $(test_ldadd)
 
@@ -46,12 +46,12 @@ tests_unit_test_layout_refuses_CFLAGS = $(test_cflags)
 tests_unit_test_layout_refuses_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/unit/test_tiles
-tests_unit_test_tiles_SOURCES = tests/unit/test_tiles.c tests/unit/deal.h
+tests_unit_test_tiles_SOURCES = tests/unit/test_tiles.c tests/unit/deal.h tests/unit/dealt.h
 tests_unit_test_tiles_CFLAGS = $(test_cflags)
 tests_unit_test_tiles_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/unit/test_balance
-tests_unit_test_balance_SOURCES = tests/unit/test_balance.c
+tests_unit_test_balance_SOURCES = tests/unit/test_balance.c tests/unit/dealt.h
 tests_unit_test_balance_CFLAGS = $(test_cflags)
 tests_unit_test_balance_LDADD = $(test_ldadd)
 

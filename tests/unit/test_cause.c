@@ -15,7 +15,8 @@
 /* A chunk from rank 1 that has failed with this status. */
 static int ask(int status, const struct ri_stamp *answer)
 {
-    struct ri_plan plan = { .place = { .rank = 0, .ranks = 2 }, .layout = { .tokens = 8, .ranks = 2 } };
+    struct rondo_layout layout = { .tokens = 8, .ranks = 2 };
+    struct ri_plan plan = { .place = { .rank = 0, .ranks = 2 }, .layout = { &layout, &layout } };
     struct ri_pass pass = { .plan = &plan };
     struct ri_message message = { .tensor = RI_T_K };
     struct ri_xfer xfer = { .peer = 1, .state = RI_XFER_FAILED, .status = status };

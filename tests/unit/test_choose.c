@@ -46,7 +46,8 @@ static void ask(struct question *q, const struct machine *machine, int kv_heads,
     q->desc.qk_dim = q->desc.v_dim = 128;
     q->query = (struct ri_choice_query){ .ranks = machine->ranks, .host = machine->host,
                                          .desc = &q->desc, .options = options, .config = &q->config,
-                                         .tokens = 64 * machine->ranks, .can_bind = can_bind };
+                                         .tokens = 64 * machine->ranks, .kv_tokens = 64 * machine->ranks,
+                                         .pairs = 2048.0 * machine->ranks * machine->ranks, .can_bind = can_bind };
 }
 
 static int choose(const struct machine *machine, int kv_heads, int can_bind,
@@ -226,7 +227,7 @@ static void prices_that_are_none_are_named(void **state)
 static void problems_have_bytes_and_seconds(void **state)
 {
     rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
-    struct ri_problem problem = { 4, 8, &desc, 0, 2, 100, NULL };
+    struct ri_problem problem = { 4, 8, 8, 64, &desc, 0, 2, 100, NULL };
     struct ri_cost cost = { .lane = { { 0, 8 }, { 0, 1 } } };
     struct ri_wire wire;
 
@@ -255,7 +256,7 @@ static void problems_have_bytes_and_seconds(void **state)
     assert_true(cost.block[RI_DQ] == 240 && cost.block[RI_DK] == 408);
     problem.wire = NULL;
     problem.element_bytes = 2;
-    desc.mask = RONDO_MASK_CAUSAL;
+    problem.pairs = 32;
     problem.needs_o = 1;
     ri_problem_cost(&problem, RI_BACKWARD, &cost);
     assert_true(cost.block[RI_Q] == 1008); /* q, d_o, o: 6 * 4 * 19 * 2; lse: 96 */

@@ -10,6 +10,7 @@
 
 #include "deal.h"
 #include "layout/layout.h"
+#include "tests/unit/dealt.h"
 
 static rondo_layout_t make(rondo_layout_kind_t kind, int64_t tokens, int ranks)
 {
@@ -49,12 +50,12 @@ static void positions_are_as_dealt(void **state)
 
 static void check_position(rondo_layout_kind_t kind, int tokens, int ranks)
 {
-    const struct rondo_layout layout = {kind, tokens, ranks};
+    DEALT struct rondo_layout *layout = dealt(kind, tokens, ranks);
     struct deal d = deal(kind, tokens, ranks);
 
     for (int r = 0; r < ranks; r++)
         for (int i = 0; i < d.count[r]; i++)
-            assert_int_equal(ri_layout_position(&layout, r, i), d.position[r][i]);
+            assert_int_equal(ri_layout_position(layout, r, i), d.position[r][i]);
 }
 
 static void each_position_is_as_dealt(void **state)
@@ -359,7 +360,7 @@ static void pairs_of_the_largest_sequence(void **state)
 /* The index maps hold up to the largest numbers that can be asked for. */
 static void owner_of_huge_sequences(void **state)
 {
-    static const int rank_counts[] = {1, 3, INT32_MAX};
+    static const int rank_counts[] = {1, 3, RI_LAYOUT_RANKS_MAX};
 
     (void)state;
     for (int c = 0; c < 9; c++) {

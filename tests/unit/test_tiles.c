@@ -10,6 +10,7 @@
 
 #include "deal.h"
 #include "layout/layout.h"
+#include "tests/unit/dealt.h"
 
 static int sees(const rondo_tile_t *tile, int64_t i, int64_t j)
 {
@@ -91,12 +92,12 @@ static void check_block_pair(const struct rondo_layout *layout, const struct dea
                              rondo_mask_t mask, int q_rank, int k_rank)
 {
     unsigned char seen[DEAL_TOKENS_MAX][DEAL_TOKENS_MAX] = {{0}};
-    rondo_tile_t tiles[RI_LAYOUT_TILES_MAX];
-    int count = ri_layout_tiles(layout, mask, q_rank, k_rank, tiles, RI_LAYOUT_TILES_MAX);
+    rondo_tile_t tiles[DEALT_TILES_MAX];
+    int count = dealt_tiles(layout, mask, q_rank, k_rank, tiles, DEALT_TILES_MAX);
     int wrong = 0;
 
-    assert_in_range(count, 0, layout->kind == RONDO_LAYOUT_ZIGZAG ? RI_LAYOUT_TILES_MAX : 1);
-    assert_int_equal(ri_layout_tiles(layout, mask, q_rank, k_rank, NULL, 0), count);
+    assert_in_range(count, 0, layout->kind == RONDO_LAYOUT_ZIGZAG ? DEALT_TILES_MAX : 1);
+    assert_int_equal(dealt_tiles(layout, mask, q_rank, k_rank, NULL, 0), count);
     for (int t = 0; t < count; t++) {
         assert_true(t == 0 || tile_is_before(&tiles[t - 1], &tiles[t]));
         assert_tile_is_sound(&tiles[t]);
@@ -112,13 +113,13 @@ static void check_block_pair(const struct rondo_layout *layout, const struct dea
 
 static void check_tiles(rondo_layout_kind_t kind, int tokens, int ranks)
 {
-    const struct rondo_layout layout = {kind, tokens, ranks};
+    DEALT struct rondo_layout *layout = dealt(kind, tokens, ranks);
     struct deal d = deal(kind, tokens, ranks);
 
     for (int m = 0; m < 2; m++)
         for (int q = 0; q < ranks; q++)
             for (int k = 0; k < ranks; k++)
-                check_block_pair(&layout, &d, all_masks[m], q, k);
+                check_block_pair(layout, &d, all_masks[m], q, k);
 }
 
 static void tiles_cover_the_visible_pairs_once(void **state)
@@ -129,8 +130,8 @@ static void tiles_cover_the_visible_pairs_once(void **state)
 
 static int64_t block_pairs(const struct rondo_layout *layout, rondo_mask_t mask, int q, int k)
 {
-    rondo_tile_t tiles[RI_LAYOUT_TILES_MAX];
-    int count = ri_layout_tiles(layout, mask, q, k, tiles, RI_LAYOUT_TILES_MAX);
+    rondo_tile_t tiles[DEALT_TILES_MAX];
+    int count = dealt_tiles(layout, mask, q, k, tiles, DEALT_TILES_MAX);
     int64_t pairs = 0;
 
     for (int t = 0; t < count; t++)
@@ -140,7 +141,7 @@ static int64_t block_pairs(const struct rondo_layout *layout, rondo_mask_t mask,
 
 static void check_sums(rondo_layout_kind_t kind, int tokens, int ranks)
 {
-    struct rondo_layout layout = {kind, tokens, ranks};
+    DEALT struct rondo_layout *layout = dealt(kind, tokens, ranks);
 
     for (int m = 0; m < 2; m++) {
         int64_t all = 0;
@@ -149,8 +150,8 @@ static void check_sums(rondo_layout_kind_t kind, int tokens, int ranks)
             int64_t pairs = 0;
 
             for (int k = 0; k < ranks; k++)
-                pairs += block_pairs(&layout, all_masks[m], q, k);
-            assert_int_equal(pairs, rondo_layout_pairs(&layout, q, all_masks[m]));
+                pairs += block_pairs(layout, all_masks[m], q, k);
+            assert_int_equal(pairs, rondo_layout_pairs(layout, q, all_masks[m]));
             all += pairs;
         }
         assert_int_equal(all, m == 0 ? tokens * tokens : tokens * (tokens + 1) / 2);
@@ -247,15 +248,15 @@ static void check_all_cuts(const rondo_tile_t *tile)
 
 static void check_cuts_of_shape(rondo_layout_kind_t kind, int tokens, int ranks)
 {
-    struct rondo_layout layout = {kind, tokens, ranks};
-    rondo_tile_t tiles[RI_LAYOUT_TILES_MAX];
+    DEALT struct rondo_layout *layout = dealt(kind, tokens, ranks);
+    rondo_tile_t tiles[DEALT_TILES_MAX];
 
     if (tokens > 24 && tokens % 13 != 0)
         return;
     for (int m = 0; m < 2; m++) {
         for (int pair = 0; pair < ranks * ranks; pair++) {
-            int count = ri_layout_tiles(&layout, all_masks[m], pair / ranks, pair % ranks, tiles,
-                                        RI_LAYOUT_TILES_MAX);
+            int count = dealt_tiles(layout, all_masks[m], pair / ranks, pair % ranks, tiles,
+                                        DEALT_TILES_MAX);
 
             for (int t = 0; t < count; t++)
                 check_all_cuts(&tiles[t]);
@@ -288,11 +289,11 @@ static void any_band_is_cut_and_counted(void **state)
 
 static void a_tile_may_be_cut_in_place(void **state)
 {
-    const struct rondo_layout layout = {RONDO_LAYOUT_CONTIGUOUS, 20, 2};
+    DEALT struct rondo_layout *layout = dealt(RONDO_LAYOUT_CONTIGUOUS, 20, 2);
     rondo_tile_t tile, piece;
 
     (void)state;
-    assert_int_equal(ri_layout_tiles(&layout, RONDO_MASK_CAUSAL, 1, 1, &tile, 1), 1);
+    assert_int_equal(dealt_tiles(layout, RONDO_MASK_CAUSAL, 1, 1, &tile, 1), 1);
     assert_int_equal(ri_tile_queries(&tile, 4, 3, &piece), 1);
     assert_int_equal(ri_tile_queries(&tile, 4, 3, &tile), 1);
     assert_int_equal(tile.q_first, piece.q_first);
@@ -307,13 +308,13 @@ static void a_tile_may_be_cut_in_place(void **state)
 static void pairs_of_the_largest_tile(void **state)
 {
     const int64_t n = INT32_MAX;
-    const struct rondo_layout layout = {RONDO_LAYOUT_STRIPED, n, 1};
+    DEALT struct rondo_layout *layout = dealt(RONDO_LAYOUT_STRIPED, n, 1);
     rondo_tile_t tile;
 
     (void)state;
-    assert_int_equal(ri_layout_tiles(&layout, RONDO_MASK_FULL, 0, 0, &tile, 1), 1);
+    assert_int_equal(dealt_tiles(layout, RONDO_MASK_FULL, 0, 0, &tile, 1), 1);
     assert_int_equal(ri_tile_pairs(&tile), n * n);
-    assert_int_equal(ri_layout_tiles(&layout, RONDO_MASK_CAUSAL, 0, 0, &tile, 1), 1);
+    assert_int_equal(dealt_tiles(layout, RONDO_MASK_CAUSAL, 0, 0, &tile, 1), 1);
     assert_int_equal(ri_tile_pairs(&tile), n * (n + 1) / 2);
     assert_int_equal(ri_tile_queries(&tile, n - 2, 2, &tile), 1);
     assert_int_equal(ri_tile_pairs(&tile), 2 * n - 1);

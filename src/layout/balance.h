@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_BALANCE_H
+#define RI_BALANCE_H
+
+#include "layout/layout.h"
+#include "layout/mask.h"
+
+/* Of a BALANCED layout: chunk c is the positions from c * chunk_tokens on, the last may be short, and lies
+ * with rank[c].  Chunks are given away by the pairs that their queries see, the most first, each to the rank
+ * with least pairs of those that have room: no rank has more than ceil(chunks / ranks) chunks.  Ties go to the
+ * chunk that comes first, and to the lowest rank. */
+struct ri_balance {
+    struct ri_mask mask;
+    int64_t asked_tokens;         /* of a chunk; 0: chosen anew for each batch */
+    int64_t chunk_tokens, chunks; /* of the batch */
+    int64_t room;                 /* the most chunks at any batch */
+    int *rank;                    /* [room] */
+    int64_t *work, *order;        /* [room] */
+    int64_t *load, *held;         /* [ranks] */
+    struct ri_area *areas;        /* [area_room] */
+    int64_t area_room;
+};
+
+int ri_balance_create(const rondo_layout_desc_t *desc, struct ri_balance **balance);
+int ri_balance_copy(const struct ri_balance *balance, int ranks, struct ri_balance **copy);
+void ri_balance_destroy(struct ri_balance *balance);
+
+/* Fills chunks and rank by the layout's tokens and documents. */
+void ri_balance_deal(struct ri_balance *balance, const struct rondo_layout *layout);
+
+/* The most chunks of a rank, and the most tokens, at any batch of up to so many tokens. */
+int64_t ri_balance_most_chunks(const struct ri_balance *balance, int ranks);
+int64_t ri_balance_most_tokens(const struct ri_balance *balance, int64_t tokens, int ranks);
+uint64_t ri_balance_hash(const struct ri_balance *balance);
+/* RONDO_ERR_ARGUMENT, of a mask that holds for the whole sequence. */
+int ri_balance_refuse_documents(const struct ri_mask *mask);
+
+#endif
