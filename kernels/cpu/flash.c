@@ -3,6 +3,7 @@
 #include "kernels/cpu/flash.h"
 
 #include "base/status.h"
+#include "kernels/cpu/tasks.h"
 
 const struct ri_flash_ops *const ri_flash_variants[] = {
 #if defined(__x86_64__)
@@ -117,7 +118,7 @@ static size_t flash_workspace(void *context, const rondo_kernel_shape_t *shape)
 {
     size_t forward = ri_flash_forward_floats(shape), backward = ri_flash_backward_floats(shape);
 
-    return (forward > backward ? forward : backward) * sizeof(float);
+    return (forward > backward ? forward : backward) * sizeof(float) * ri_task_threads(shape);
 }
 
 static int flash_forward(void *context, const rondo_kernel_forward_t *args)

@@ -89,7 +89,8 @@ extern const struct ri_flash_ops ri_flash_plain;
 /* Fastest first, NULL behind the last, which runs anywhere. */
 extern const struct ri_flash_ops *const ri_flash_variants[];
 
-/* A kernel's two calls, with the inner loops to use; and the workspace that each needs. */
+/* A kernel's two calls, with the inner loops to use; and the workspace that a thread
+ * needs for each. */
 int ri_flash_forward(const struct ri_flash_ops *ops, const rondo_kernel_forward_t *args);
 int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backward_t *args);
 size_t ri_flash_forward_floats(const rondo_kernel_shape_t *shape);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/cpu/flash.h"
+#include "kernels/cpu/tasks.h"
 
 enum { PANEL_KEYS = 256 };
 
@@ -243,25 +244,33 @@ static void run_panel(const struct place *at, int kv_head)
                       at->w.v_row, at->panel_count, shape->v_dim, 1);
 }
 
+struct job {
+    const struct ri_flash_ops *ops;
+    const rondo_kernel_backward_t *args;
+};
+
+static void run_task(void *argument, int index, int thread)
+{
+    const struct job *job = argument;
+    const rondo_kernel_shape_t *shape = job->args->shape;
+    struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads};
+    int panel = ri_flash_panel(shape, PANEL_KEYS);
+
+    lay_out(&at.w, (float *)job->args->workspace + (size_t)thread * ri_flash_backward_floats(shape), shape);
+    for (int t = 0; t < job->args->tile_count; t++) {
+        at.tile = &job->args->tiles[t];
+        for (at.panel_first = 0; at.panel_first < at.tile->k_count; at.panel_first += panel) {
+            at.panel_count = ri_flash_min(panel, at.tile->k_count - at.panel_first);
+            if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count))
+                run_panel(&at, index % shape->kv_heads);
+        }
+    }
+}
+
 int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backward_t *args)
 {
-    const rondo_kernel_shape_t *shape = args->shape;
-    struct place at = {.ops = ops, .args = args};
-    int panel = ri_flash_panel(shape, PANEL_KEYS), err = ri_flash_refuse(shape, args->workspace);
+    struct job job = {.ops = ops, .args = args};
+    int err = ri_flash_refuse(args->shape, args->workspace);
 
-    if (err)
-        return err;
-    lay_out(&at.w, args->workspace, shape);
-    for (at.b = 0; at.b < shape->batch; at.b++)
-        for (int h = 0; h < shape->kv_heads; h++)
-            for (int t = 0; t < args->tile_count; t++) {
-                at.tile = &args->tiles[t];
-                for (at.panel_first = 0; at.panel_first < at.tile->k_count;
-                     at.panel_first += panel) {
-                    at.panel_count = ri_flash_min(panel, at.tile->k_count - at.panel_first);
-                    if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count))
-                        run_panel(&at, h);
-                }
-            }
-    return 0;
+    return err ? err : ri_tasks_run(args->shape, run_task, &job);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "kernels/cpu/tasks.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/table.h"
 
@@ -52,7 +53,7 @@ static size_t lay_out(struct scratch *w, double *workspace, const rondo_kernel_s
 
 static size_t reference_workspace(void *context, const rondo_kernel_shape_t *shape)
 {
-    return lay_out(NULL, NULL, shape) * sizeof(double);
+    return lay_out(NULL, NULL, shape) * sizeof(double) * ri_task_threads(shape);
 }
 
 static int check_dtype(const rondo_kernel_shape_t *shape)
@@ -135,20 +136,24 @@ static void forward_row(const rondo_kernel_forward_t *a, const struct scratch *w
               ri_tensor_row(&a->lse, b, tile->q_first + i, h), w->v, m + log(sum), s->v_dim);
 }
 
+static void forward_task(void *argument, int index, int thread)
+{
+    const rondo_kernel_forward_t *a = argument;
+    int kv_heads = a->shape->kv_heads, group = a->shape->q_heads / kv_heads, kv_head = index % kv_heads;
+    struct scratch w;
+
+    lay_out(&w, (double *)a->workspace + (size_t)thread * lay_out(NULL, NULL, a->shape), a->shape);
+    for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
+        for (int t = 0; t < a->tile_count; t++)
+            for (int64_t i = 0; i < a->tiles[t].q_count; i++)
+                forward_row(a, &w, &a->tiles[t], index / kv_heads, h, i);
+}
+
 static int reference_forward(void *context, const rondo_kernel_forward_t *a)
 {
-    struct scratch w;
     int err = check_dtype(a->shape);
 
-    if (err)
-        return err;
-    lay_out(&w, a->workspace, a->shape);
-    for (int64_t b = 0; b < a->shape->batch; b++)
-        for (int h = 0; h < a->shape->q_heads; h++)
-            for (int t = 0; t < a->tile_count; t++)
-                for (int64_t i = 0; i < a->tiles[t].q_count; i++)
-                    forward_row(a, &w, &a->tiles[t], b, h, i);
-    return 0;
+    return err ? err : ri_tasks_run(a->shape, forward_task, (void *)(uintptr_t)a);
 }
 
 /* Query i and key j of a tile, and what their gradients are made of: p of dv, and ds of dq and dk: what
@@ -221,26 +226,30 @@ static void backward_key(const rondo_kernel_backward_t *a, const struct scratch 
 
 /* Every pair is computed twice, once for dq and once for dk and dv, so that each gradient is one
  * sum in double. */
+static void backward_task(void *argument, int index, int thread)
+{
+    const rondo_kernel_backward_t *a = argument;
+    int kv_heads = a->shape->kv_heads, group = a->shape->q_heads / kv_heads, kv_head = index % kv_heads;
+    int64_t b = index / kv_heads;
+    struct scratch w;
+
+    lay_out(&w, (double *)a->workspace + (size_t)thread * lay_out(NULL, NULL, a->shape), a->shape);
+    for (int t = 0; t < a->tile_count; t++) {
+        const rondo_tile_t *tile = &a->tiles[t];
+
+        for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
+            for (int64_t i = 0; i < tile->q_count; i++)
+                backward_query(a, &w, tile, b, h, i);
+        for (int64_t j = 0; j < tile->k_count; j++)
+            backward_key(a, &w, tile, b, kv_head, j);
+    }
+}
+
 static int reference_backward(void *context, const rondo_kernel_backward_t *a)
 {
-    struct scratch w;
     int err = check_dtype(a->shape);
 
-    if (err)
-        return err;
-    lay_out(&w, a->workspace, a->shape);
-    for (int64_t b = 0; b < a->shape->batch; b++)
-        for (int t = 0; t < a->tile_count; t++) {
-            const rondo_tile_t *tile = &a->tiles[t];
-
-            for (int h = 0; h < a->shape->q_heads; h++)
-                for (int64_t i = 0; i < tile->q_count; i++)
-                    backward_query(a, &w, tile, b, h, i);
-            for (int h = 0; h < a->shape->kv_heads; h++)
-                for (int64_t j = 0; j < tile->k_count; j++)
-                    backward_key(a, &w, tile, b, h, j);
-        }
-    return 0;
+    return err ? err : ri_tasks_run(a->shape, backward_task, (void *)(uintptr_t)a);
 }
 
 const rondo_kernel_t ri_kernel_reference = {

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef RI_KERNEL_CPU_TASKS_H
+#define RI_KERNEL_CPU_TASKS_H
+
+#include <rondo/kernel.h>
+
+/* How many workspaces the tasks of this shape need: one a thread, whether run is known yet or not. */
+static inline size_t ri_task_threads(const rondo_kernel_shape_t *shape)
+{
+    return shape->threads > 1 ? (size_t)shape->threads : 1;
+}
+
+/* Calls task(argument, index, thread) for every (batch row, key/value head): index = row * kv_heads + head.
+ * They write different rows of every tensor, so that any order and any threads give the same bits.  0, or an
+ * error. */
+int ri_tasks_run(const rondo_kernel_shape_t *shape, void (*task)(void *argument, int index, int thread),
+                 void *argument);
+
+#endif
