@@ -80,7 +80,8 @@ void ri_run_finish(struct ri_run *run)
 
 /* ---- backward ---- */
 
-/* Of the head's rows whose first element is `at`, whatever their type. */
+/* Of the row whose first element is `at`, whatever its type.  A row that sees nothing, such as a padding slot, has
+ * o = 0, and its dO may be anything, NaN too. */
 static double delta_of(const struct ri_plan *plan, const rondo_attention_bwd_t *tensors, int64_t at)
 {
     enum { SOME = 64 };
@@ -88,16 +89,19 @@ static double delta_of(const struct ri_plan *plan, const rondo_attention_bwd_t *
     size_t bytes = ri_convert_bytes(type), first = (size_t)at * bytes;
     float o[SOME], d_o[SOME];
     double sum = 0;
+    int sees = 0;
 
     for (int c = 0; c < plan->desc.v_dim; c += SOME, first += SOME * bytes) {
         int count = plan->desc.v_dim - c < SOME ? plan->desc.v_dim - c : SOME;
 
         ri_convert_to_f32(o, (const char *)tensors->o + first, type, (size_t)count);
         ri_convert_to_f32(d_o, (const char *)tensors->d_o + first, type, (size_t)count);
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
             sum += (double)o[i] * d_o[i];
+            sees |= o[i] != 0; /* a NaN is */
+        }
     }
-    return sum;
+    return sees ? sum : 0;
 }
 
 /* delta = rowsum(O * dO), [batch][q_heads][n]. */
