@@ -56,6 +56,7 @@ dist_man_MANS += \
 	man/man3/rondo_version.3 \
 	man/man3/rondo_wait.3 \
 	man/man7/rondo-environment.7 \
+	man/man7/rondo-masks.7 \
 	man/man7/rondo-schedules.7 \
 	man/man7/rondo-transport-self.7 \
 	man/man7/rondo-transport-shm.7 \
