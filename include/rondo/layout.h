@@ -56,7 +56,7 @@ typedef struct rondo_layout_desc {
 rondo_status_t rondo_layout_create(const rondo_layout_desc_t *desc, rondo_layout_t *layout);
 void rondo_layout_destroy(rondo_layout_t layout);
 
-/* A kind by its name, "contiguous", "zigzag" or "striped", and back; "unknown" for any other. */
+/* A kind by its name, "contiguous", "zigzag", "striped" or "balanced", and back; "unknown" for any other. */
 rondo_status_t rondo_layout_kind_parse(const char *name, rondo_layout_kind_t *kind);
 const char *rondo_layout_kind_name(rondo_layout_kind_t kind);
 
@@ -79,7 +79,8 @@ rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void 
                                     size_t token_bytes, void *whole);
 
 /* Next-token targets of the rank's shard, shifted before sharding: the target of position p is
- * tokens[p + 1]; that of the last position is RONDO_IGNORE.  tokens: [all tokens]. */
+ * tokens[p + 1]; that of the last token, and with packed documents that of the last of each and of
+ * padding, is RONDO_IGNORE.  tokens: [all tokens]. */
 rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32_t *tokens,
                                     int32_t *targets);
 

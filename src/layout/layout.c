@@ -10,6 +10,7 @@ static const char *const kind_names[] = {
     [RONDO_LAYOUT_CONTIGUOUS] = "contiguous",
     [RONDO_LAYOUT_ZIGZAG] = "zigzag",
     [RONDO_LAYOUT_STRIPED] = "striped",
+    [RONDO_LAYOUT_BALANCED] = "balanced",
 };
 
 enum { KIND_COUNT = sizeof(kind_names) / sizeof(kind_names[0]) };
@@ -32,7 +33,7 @@ rondo_status_t rondo_layout_kind_parse(const char *name, rondo_layout_kind_t *ki
         }
     }
     return ri_error(RONDO_ERR_ARGUMENT,
-                    "layout \"%s\" is unknown: it is one of contiguous, zigzag, striped", name);
+                    "layout \"%s\" is unknown: it is one of contiguous, zigzag, striped, balanced", name);
 }
 
 const char *rondo_layout_kind_name(rondo_layout_kind_t kind)
@@ -185,7 +186,9 @@ rondo_status_t rondo_layout_unshard(rondo_layout_t layout, int rank, const void 
 rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32_t *tokens,
                                     int32_t *targets)
 {
+    struct ri_document document = { 0, 0, 0 };
     const struct ri_token_run *runs;
+    int next_document = 0;
     int err = check_shard(layout, rank, "targets", targets);
     int count;
 
@@ -196,9 +199,12 @@ rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32
     runs = ri_layout_runs(layout, rank, &count);
     for (int r = 0; r < count; r++) {
         for (int64_t i = 0; i < runs[r].count; i++) {
-            int64_t next = runs[r].start + i * runs[r].step + 1;
+            int64_t position = runs[r].start + i * runs[r].step;
 
-            targets[runs[r].index + i] = next < layout->tokens ? tokens[next] : RONDO_IGNORE;
+            while (position >= document.first + document.slots) /* positions ascend */
+                document = ri_layout_document(layout, next_document++);
+            targets[runs[r].index + i] =
+                position + 1 < document.first + document.length ? tokens[position + 1] : RONDO_IGNORE;
         }
     }
     return RONDO_OK;

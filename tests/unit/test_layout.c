@@ -268,6 +268,39 @@ static void zigzag_targets_follow_the_sequence(void **state)
                    (const int32_t[2][4]){{1, 2, 7, RONDO_IGNORE}, {3, 4, 5, 6}});
 }
 
+/* Documents of 0, 1, 3, 0, 6 (of which 4 are padding), 2 (all padding) and 5 positions. */
+static void targets_stay_in_their_document(void **state)
+{
+    static const int64_t edges[] = {0, 0, 1, 4, 4, 10, 12, 17}, lengths[] = {0, 1, 3, 0, 2, 0, 5};
+    static const int ignored[17] = {1, 0, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1};
+    rondo_layout_desc_t desc = RONDO_LAYOUT_DESC_INIT;
+    int32_t text[17], targets[17];
+    int64_t positions[17];
+
+    (void)state;
+    for (int i = 0; i < 17; i++)
+        text[i] = 1000 + i;
+    desc.tokens = 17;
+    desc.cu_seqlens = edges;
+    desc.documents = 7;
+    desc.lengths = lengths;
+    for (int i = 0; i < 8 * 4; i++) {
+        rondo_layout_t layout = NULL;
+
+        desc.kind = (rondo_layout_kind_t)(i % 4);
+        desc.deal = i / 4 % 2 && desc.kind != RONDO_LAYOUT_BALANCED ? RONDO_DEAL_DOCUMENTS : RONDO_DEAL_SEQUENCE;
+        desc.ranks = 1 + i / 8;
+        assert_int_equal(rondo_layout_create(&desc, &layout), RONDO_OK);
+        for (int r = 0; r < desc.ranks; r++) {
+            assert_int_equal(rondo_layout_positions(layout, r, positions), RONDO_OK);
+            assert_int_equal(rondo_layout_targets(layout, r, text, targets), RONDO_OK);
+            for (int64_t t = 0; t < rondo_layout_tokens(layout, r); t++)
+                assert_int_equal(targets[t], ignored[positions[t]] ? RONDO_IGNORE : 1001 + positions[t]);
+        }
+        rondo_layout_destroy(layout);
+    }
+}
+
 static void assert_positions(rondo_layout_kind_t kind, int64_t tokens, int ranks,
                              const int64_t *expected)
 {
@@ -392,6 +425,7 @@ int main(void)
         cmocka_unit_test(round_trip_of_two_sequences),
         cmocka_unit_test(contiguous_targets_cross_the_edge),
         cmocka_unit_test(zigzag_targets_follow_the_sequence),
+        cmocka_unit_test(targets_stay_in_their_document),
         cmocka_unit_test(positions_of_eight_tokens),
         cmocka_unit_test(positions_of_sixteen_tokens),
         cmocka_unit_test(zigzag_of_two_documents),

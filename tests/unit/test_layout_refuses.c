@@ -196,17 +196,17 @@ static void pairs_refuse(void **state)
 
 static void kind_names_there_and_back(void **state)
 {
-    static const char *const names[] = {"contiguous", "zigzag", "striped"};
+    static const char *const names[] = {"contiguous", "zigzag", "striped", "balanced"};
 
     (void)state;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         rondo_layout_kind_t kind = (rondo_layout_kind_t)-1;
 
         assert_string_equal(rondo_layout_kind_name((rondo_layout_kind_t)k), names[k]);
         assert_int_equal(rondo_layout_kind_parse(names[k], &kind), RONDO_OK);
         assert_int_equal(kind, k);
     }
-    assert_string_equal(rondo_layout_kind_name((rondo_layout_kind_t)3), "unknown");
+    assert_string_equal(rondo_layout_kind_name((rondo_layout_kind_t)4), "unknown");
     assert_string_equal(rondo_layout_kind_name((rondo_layout_kind_t)-1), "unknown");
 }
 
@@ -218,7 +218,7 @@ static void unknown_kind_names_are_refused(void **state)
     (void)state;
     for (int i = 0; i < 5; i++) {
         assert_refused(rondo_layout_kind_parse(names[i], &kind), names[i],
-                       "contiguous, zigzag, striped");
+                       "contiguous, zigzag, striped, balanced");
         assert_int_equal(kind, RONDO_LAYOUT_STRIPED);
     }
     assert_refused(rondo_layout_kind_parse(NULL, &kind), "name", "NULL");
