@@ -42,6 +42,13 @@ tests_train_test_train_stored_SOURCES = tests/train/test_train_stored.c
 tests_train_test_train_stored_CFLAGS = $(test_cflags)
 tests_train_test_train_stored_LDADD = $(train_test_ldadd)
 
+check_PROGRAMS += tests/train/test_train_packed
+tests_train_test_train_packed_SOURCES = tests/train/test_train_packed.c \
+	tests/train/packed_run.c tests/train/packed_run.h \
+	tests/train/reference.c tests/train/reference.h tests/ranks.c tests/ranks.h
+tests_train_test_train_packed_CFLAGS = $(test_cflags)
+tests_train_test_train_packed_LDADD = $(train_test_ldadd)
+
 check_PROGRAMS += tests/train/test_train_options
 tests_train_test_train_options_SOURCES = tests/train/test_train_options.c
 tests_train_test_train_options_CFLAGS = $(test_cflags)
