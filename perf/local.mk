@@ -33,3 +33,10 @@ bin_PROGRAMS += perf/rondo_bw
 perf_rondo_bw_SOURCES = perf/rondo_bw.c perf/stream.c perf/stream.h perf/link.c perf/link.h \
 	perf/pattern.c perf/pattern.h
 perf_rondo_bw_LDADD = perf/libperf.la librondo_core.la
+
+# A kernel alone, without ranks.
+bin_PROGRAMS += perf/rondo_kernel
+perf_rondo_kernel_SOURCES = perf/rondo_kernel.c perf/kernel_call.c perf/kernel_call.h perf/kernel_torch.c \
+	perf/kernel_torch.h perf/yardstick.c perf/yardstick.h perf/fma.h perf/crew.c perf/crew.h
+perf_rondo_kernel_CFLAGS = $(AM_CFLAGS) $(CBLAS_CFLAGS)
+perf_rondo_kernel_LDADD = perf/libperf.la librondo.la $(CBLAS_LIBS)

@@ -41,11 +41,31 @@ static const struct option common_options[] = {{"alternate", required_argument, 
 
 enum { COMMON = sizeof(common_options) / sizeof(common_options[0]) };
 
-/* all: [COMMON + EXTRAS_MAX + 1] */
-static void list_options(const struct perf_extra *extras, struct option *all)
+static int has_option(const struct perf_about *about, int letter)
 {
-    memcpy(all, common_options, sizeof(common_options));
-    all += COMMON;
+    switch (letter) {
+    case 'c':
+    case 'i':
+    case 'm':
+    case 'x':
+        return !about->sizeless;
+    case OPT_NO_YIELD:
+        return !about->alone;
+    case OPT_PEER:
+        return !about->sizeless || about->peer;
+    default:
+        return 1;
+    }
+}
+
+/* all: [COMMON + EXTRAS_MAX + 1] */
+static void list_options(const struct perf_about *about, struct option *all)
+{
+    const struct perf_extra *extras = about->extras;
+
+    for (int i = 0; i < COMMON; i++)
+        if (has_option(about, common_options[i].val))
+            *all++ = common_options[i];
     for (int i = 0; extras && extras[i].name && i < EXTRAS_MAX; i++)
         *all++ = (struct option){extras[i].name,
                                  extras[i].argument ? required_argument : no_argument, NULL,
@@ -53,12 +73,15 @@ static void list_options(const struct perf_extra *extras, struct option *all)
     *all = (struct option){NULL, 0, NULL, 0};
 }
 
-static void print_help(const struct perf_about *about)
+static int repetitions_of(const struct perf_about *about)
 {
-    printf(
-        "usage: %s [options]\n%s\n"
-        "  -m [MIN:]MAX    sizes in bytes, doubled from MIN to MAX [%zu:%zu]\n",
-        about->name, about->summary, about->min_bytes, about->max_bytes);
+    return about->repetitions ? about->repetitions : 7;
+}
+
+static void print_size_options(const struct perf_about *about)
+{
+    printf("  -m [MIN:]MAX    sizes in bytes, doubled from MIN to MAX [%zu:%zu]\n", about->min_bytes,
+           about->max_bytes);
     if (about->iterations)
         printf("  -i N            timed iterations per repetition [%d]\n"
                "  -x N            iterations before the timed ones [%d]\n",
@@ -66,20 +89,32 @@ static void print_help(const struct perf_about *about)
     else
         printf("  -i N            timed iterations per repetition [1000 to 8 KiB, 100 to 8 MiB, then 20]\n"
                "  -x N            iterations before the timed ones [a tenth of -i]\n");
-    printf(
-        "  -c              verify as many iterations as are timed, not only two\n"
-        "  -f              all columns\n"
-        "  --alternate N   repetitions; medians over them are printed [7]\n"
-        "  --peer mpi      time the same with MPI in each repetition (built with MPI: %s)\n"
-        "  --no-yield      spin while waiting: never yield, never sleep\n"
-        "  --timeout S     deadline of every wait, in seconds [the library's]\n"
-        "  --csv           comma-separated rows\n"
-        "  --json FILE     everything, unrounded\n",
-        perf_peer_built() ? "yes" : "no");
+    printf("  -c              verify as many iterations as are timed, not only two\n");
+}
+
+static void print_help(const struct perf_about *about)
+{
+    printf("usage: %s [options]\n%s\n", about->name, about->summary);
+    if (!about->sizeless)
+        print_size_options(about);
+    printf("  -f              all columns\n"
+           "  --alternate N   repetitions; medians over them are printed [%d]\n",
+           repetitions_of(about));
+    if (about->peer)
+        printf("  --peer %-9s%s\n", about->peer, about->peer_help);
+    else if (has_option(about, OPT_PEER))
+        printf("  --peer mpi      time the same with MPI in each repetition (built with MPI: %s)\n",
+               perf_peer_built() ? "yes" : "no");
+    if (has_option(about, OPT_NO_YIELD))
+        printf("  --no-yield      spin while waiting: never yield, never sleep\n");
+    printf("  --timeout S     deadline of every wait, in seconds [%s]\n"
+           "  --csv           comma-separated rows\n"
+           "  --json FILE     everything, unrounded\n",
+           about->alone ? "120" : "the library's");
     for (const struct perf_extra *e = about->extras; e && e->name; e++) {
         const char *argument = e->argument ? e->argument : "";
 
-        printf("  --%s %-*s%s\n", e->name, (int)(13 - strlen(e->name)), argument, e->help);
+        printf("  --%s %-*s %s\n", e->name, (int)(12 - strlen(e->name)), argument, e->help);
     }
     printf("  --help, --version\n\n%s", about->columns);
 }
@@ -162,9 +197,11 @@ static int parse_timeout(const char *text, int *timeout_ms)
 
 static int parse_peer(struct perf_options *options, const struct perf_about *about)
 {
-    if (strcmp(optarg, "mpi") != 0)
-        return refuse(about, "--peer", optarg, "mpi");
-    if (!perf_peer_built()) {
+    const char *peer = about->peer ? about->peer : "mpi";
+
+    if (strcmp(optarg, peer) != 0)
+        return refuse(about, "--peer", optarg, peer);
+    if (!about->peer && !perf_peer_built()) {
         fprintf(stderr, "%s: --peer mpi: this program was built without MPI\n", about->name);
         return -1;
     }
@@ -227,10 +264,10 @@ enum perf_parsed perf_options_parse(struct perf_options *options, void *own,
                                      .max_bytes = about->max_bytes,
                                      .iterations = about->iterations,
                                      .warmup = about->iterations ? about->warmup : -1,
-                                     .repetitions = 7,
+                                     .repetitions = repetitions_of(about),
                                      .own = own};
-    list_options(about->extras, all);
-    while ((letter = getopt_long(argc, argv, "cfhi:m:x:", all, NULL)) != -1) {
+    list_options(about, all);
+    while ((letter = getopt_long(argc, argv, about->sizeless ? "fh" : "cfhi:m:x:", all, NULL)) != -1) {
         switch (letter) {
         case 'c':
             options->check = 1;

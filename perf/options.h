@@ -15,7 +15,7 @@ struct perf_options {
     int check;                   /* -c: verify as many iterations as are timed */
     int csv;
     int spin;              /* --no-yield */
-    int peer;              /* --peer mpi */
+    int peer;              /* --peer */
     int timeout_ms;        /* of every wait; 0: the library's */
     const char *json_path; /* NULL: none; borrowed from argv */
     void *own;             /* what the program's own options write */
@@ -38,6 +38,11 @@ struct perf_about {
     const struct perf_extra *extras; /* NULL: none */
     size_t min_bytes, max_bytes;     /* unless -m says otherwise */
     int iterations, warmup;          /* unless -i and -x say otherwise; iterations 0: both by size */
+    int sizeless;                    /* it has no sizes in bytes and no iterations: no -m, -i, -x and -c */
+    int alone;                       /* it has no ranks that wait for each other: no --no-yield */
+    int repetitions;                 /* unless --alternate says otherwise; 0: 7 */
+    const char *peer;                /* what --peer takes; NULL: "mpi", or nothing where it is sizeless */
+    const char *peer_help;           /* of a peer that is not mpi */
 };
 
 enum perf_parsed { PERF_RUN, PERF_ANSWERED, PERF_REFUSED };

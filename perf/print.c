@@ -89,6 +89,11 @@ static void print_titles(const struct perf_report *report)
     putchar('\n');
 }
 
+static const char *const *words_of(const struct perf_report *report, int column)
+{
+    return report->words ? report->words[column] : NULL;
+}
+
 static void print_row(const struct perf_report *report, const double *values)
 {
     const char *separator = report->options->csv ? "" : " ";
@@ -99,7 +104,9 @@ static void print_row(const struct perf_report *report, const double *values)
 
         if (!is_shown(report, c))
             continue;
-        if (isnan(values[i]))
+        if (words_of(report, i))
+            printf("%s%*s", separator, width, words_of(report, i)[(int)values[i]]);
+        else if (isnan(values[i]))
             printf("%s%*s", separator, width, report->options->csv ? "" : "-");
         else
             printf("%s%*.*f", separator, width, c->decimals, values[i]);
@@ -115,10 +122,13 @@ static void json_row(const struct perf_report *report, const double *values)
         if (i)
             fputc(',', report->json);
         json_string(report->json, report->columns[i].key);
-        if (isfinite(values[i]))
-            fprintf(report->json, ":%.17g", values[i]);
+        fputc(':', report->json);
+        if (words_of(report, i))
+            json_string(report->json, words_of(report, i)[(int)values[i]]);
+        else if (isfinite(values[i]))
+            fprintf(report->json, "%.17g", values[i]);
         else
-            fprintf(report->json, ":null");
+            fprintf(report->json, "null");
     }
     fputc('}', report->json);
 }

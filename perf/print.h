@@ -23,6 +23,8 @@ struct perf_report {
     const char *program;
     const struct perf_options *options;
     const struct perf_column *columns; /* the last has a NULL title; outlives the report */
+    /* For each column NULL, or words of which its value is an index; NULL: all are numbers. */
+    const char *const *const *words;
     FILE *json;                        /* NULL: none */
     int headers, rows;                 /* written so far */
     FILE *notes;                       /* writes note_text; NULL: none yet */
