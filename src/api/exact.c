@@ -16,7 +16,8 @@
 static const double weight_floor = 1e-30;
 
 struct row {
-    int64_t batch, query, seen; /* positions; keys 0 .. seen - 1 are seen */
+    int64_t batch, query, seen; /* position of the query; how many keys it sees */
+    int64_t *keys;              /* [seen] their positions */
     int head, kv_head;
     double *p;                  /* [seen] */
     double *slope, *keep;       /* [seen] s' and z */
@@ -38,20 +39,25 @@ const enum ri_tensor *ri_exact_inputs(enum ri_pass_kind kind)
     return lists[kind];
 }
 
-size_t ri_exact_input_bytes(const struct rondo_layout *layout, const rondo_attention_desc_t *desc,
+static const struct rondo_layout *layout_of(const struct ri_sight *sight, enum ri_tensor tensor)
+{
+    return ri_tensor_side(tensor) == RI_KEYS ? sight->k : sight->q;
+}
+
+size_t ri_exact_input_bytes(const struct ri_sight *sight, const rondo_attention_desc_t *desc,
                             enum ri_pass_kind kind, int rank)
 {
     size_t bytes = 0;
 
     for (const enum ri_tensor *t = ri_exact_inputs(kind); *t != RI_TENSORS; t++)
-        bytes += ri_tensor_bytes(desc, *t, ri_layout_tokens(layout, rank));
+        bytes += ri_tensor_bytes(desc, *t, ri_layout_tokens(layout_of(sight, *t), rank));
     return bytes;
 }
 
 static int expect(struct ri_exact *x, enum ri_tensor tensor)
 {
     struct ri_expected *e = &x->expected[tensor];
-    int64_t n = ri_layout_tokens(x->layout, x->rank);
+    int64_t n = ri_layout_tokens(layout_of(x->sight, tensor), x->rank);
 
     e->count = (int64_t)ri_tensor_elements(&x->desc, tensor, n);
     e->value = calloc((size_t)e->count + 1, sizeof(*e->value));
@@ -59,19 +65,32 @@ static int expect(struct ri_exact *x, enum ri_tensor tensor)
     return e->value && e->size ? 0 : -1;
 }
 
+/* Who holds what of one side. */
+static int place(struct ri_exact *x, enum ri_side side)
+{
+    const struct rondo_layout *layout = side == RI_KEYS ? x->sight->k : x->sight->q;
+
+    x->tokens[side] = calloc((size_t)layout->ranks, sizeof(*x->tokens[side]));
+    x->places[side] = calloc((size_t)layout->tokens, sizeof(*x->places[side]));
+    if (!x->tokens[side] || !x->places[side])
+        return -1;
+    for (int r = 0; r < layout->ranks; r++)
+        x->tokens[side][r] = ri_layout_tokens(layout, r);
+    for (int64_t p = 0; p < layout->tokens; p++)
+        ri_layout_owner(layout, p, &x->places[side][p].rank, &x->places[side][p].index);
+    return 0;
+}
+
 static int allocate(struct ri_exact *x)
 {
     static const enum ri_tensor outputs[] = { RI_T_O, RI_T_LSE, RI_T_DQ, RI_T_DK, RI_T_DV };
-    int err = 0;
+    int ranks = x->sight->q->ranks, err = 0;
 
-    x->tokens = calloc((size_t)x->layout->ranks, sizeof(*x->tokens));
-    x->shards = calloc((size_t)x->layout->ranks, sizeof(*x->shards));
-    x->places = calloc((size_t)x->layout->tokens, sizeof(*x->places));
-    if (!x->tokens || !x->shards || !x->places)
+    x->shards = calloc((size_t)ranks, sizeof(*x->shards));
+    if (!x->shards || place(x, RI_QUERIES) || place(x, RI_KEYS))
         return -1;
-    for (int r = 0; r < x->layout->ranks; r++) {
-        x->tokens[r] = ri_layout_tokens(x->layout, r);
-        x->shards[r] = malloc(ri_exact_input_bytes(x->layout, &x->desc, x->kind, r) + 1);
+    for (int r = 0; r < ranks; r++) {
+        x->shards[r] = malloc(ri_exact_input_bytes(x->sight, &x->desc, x->kind, r) + 1);
         if (!x->shards[r])
             return -1;
     }
@@ -86,31 +105,30 @@ static double rounding_of(rondo_dtype_t type)
     return type == RONDO_F32 ? 0 : ldexp(1, type == RONDO_BF16 ? -8 : -11) / RI_EXACT_RELATIVE;
 }
 
-int ri_exact_create(const struct rondo_layout *layout, const rondo_attention_desc_t *desc,
+int ri_exact_create(const struct ri_sight *sight, const rondo_attention_desc_t *desc,
                     enum ri_pass_kind kind, int rank, struct ri_exact **exact)
 {
     struct ri_exact *x = calloc(1, sizeof(*x));
 
     if (x) {
+        x->sight = sight;
         x->desc = *desc;
         x->kind = kind;
         x->rank = rank;
         x->rounding = rounding_of(desc->dtype);
     }
-    if (!x || ri_layout_copy(layout, &x->layout) || allocate(x)) {
+    if (!x || allocate(x)) {
         ri_exact_destroy(x);
         return ri_error(RONDO_ERR_MEMORY, "out of memory to verify %lld tokens; unset RONDO_VERIFY",
-                        (long long)layout->tokens);
+                        (long long)sight->q->tokens);
     }
-    for (int64_t p = 0; p < layout->tokens; p++)
-        ri_layout_owner(layout, p, &x->places[p].rank, &x->places[p].index);
     *exact = x;
     return 0;
 }
 
 static void release_inputs(struct ri_exact *x)
 {
-    for (int r = 0; x->shards && r < x->layout->ranks; r++)
+    for (int r = 0; x->shards && r < x->sight->q->ranks; r++)
         free(x->shards[r]);
     free(x->shards);
     x->shards = NULL;
@@ -125,9 +143,10 @@ void ri_exact_destroy(struct ri_exact *x)
         free(x->expected[t].value);
         free(x->expected[t].size);
     }
-    free(x->tokens);
-    free(x->places);
-    ri_layout_free(x->layout);
+    for (int side = 0; side < RI_SIDES; side++) {
+        free(x->tokens[side]);
+        free(x->places[side]);
+    }
     free(x);
 }
 
@@ -148,13 +167,13 @@ static int64_t element(const struct ri_exact *x, enum ri_tensor tensor, int64_t 
 static const float *input(const struct ri_exact *x, enum ri_tensor tensor, int64_t batch, int64_t position,
                           int head)
 {
-    struct ri_exact_place at = x->places[position];
-    int64_t n = x->tokens[at.rank];
+    struct ri_exact_place at = x->places[ri_tensor_side(tensor)][position];
     size_t before = 0;
 
     for (const enum ri_tensor *t = ri_exact_inputs(x->kind); *t != tensor; t++)
-        before += ri_tensor_elements(&x->desc, *t, n);
-    return (const float *)x->shards[at.rank] + before + element(x, tensor, n, batch, at.index, head);
+        before += ri_tensor_elements(&x->desc, *t, x->tokens[ri_tensor_side(*t)][at.rank]);
+    return (const float *)x->shards[at.rank] + before +
+           element(x, tensor, x->tokens[ri_tensor_side(tensor)][at.rank], batch, at.index, head);
 }
 
 static void add(const struct ri_exact *x, enum ri_tensor tensor, int64_t element_index, double value,
@@ -167,8 +186,10 @@ static void add(const struct ri_exact *x, enum ri_tensor tensor, int64_t element
 /* Into a token's head of our own shard. */
 static int64_t own(const struct ri_exact *x, enum ri_tensor tensor, int64_t batch, int64_t position, int head)
 {
-    assert(x->places[position].rank == x->rank);
-    return element(x, tensor, x->tokens[x->rank], batch, x->places[position].index, head);
+    enum ri_side side = ri_tensor_side(tensor);
+
+    assert(x->places[side][position].rank == x->rank);
+    return element(x, tensor, x->tokens[side][x->rank], batch, x->places[side][position].index, head);
 }
 
 /* Sum of a_c b_c, and of its magnitudes. */
@@ -202,7 +223,7 @@ static double keep(const struct ri_exact *x, const struct row *row, int64_t j)
 
     if (dropout <= 0)
         return 1;
-    if (!rondo_dropout_keeps(x->seed, row->batch, row->head, row->query, j, dropout))
+    if (!rondo_dropout_keeps(x->seed, row->batch, row->head, row->query, row->keys[j], dropout))
         return 0;
     return 1 / (1 - (double)dropout);
 }
@@ -210,11 +231,12 @@ static double keep(const struct ri_exact *x, const struct row *row, int64_t j)
 static void weigh(const struct ri_exact *x, struct row *row)
 {
     const float *q = input(x, RI_T_Q, row->batch, row->query, row->head);
-    double sink = x->sinks ? (double)x->sinks[row->head] : -INFINITY, top = sink, sum = 0, scale = x->desc.scale, size;
+    int is_token = ri_layout_is_token(x->sight->q, row->query);
+    double sink = x->sinks && is_token ? (double)x->sinks[row->head] : -INFINITY, top = sink, sum = 0, scale = x->desc.scale, size;
 
     row->gain = 1;
     for (int64_t j = 0; j < row->seen; j++) {
-        row->p[j] = scale * dot(q, input(x, RI_T_K, row->batch, j, row->kv_head), x->desc.qk_dim, &size);
+        row->p[j] = scale * dot(q, input(x, RI_T_K, row->batch, row->keys[j], row->kv_head), x->desc.qk_dim, &size);
         cap(x, row, j);
         row->keep[j] = keep(x, row, j);
         top = fmax(top, row->p[j]);
@@ -232,7 +254,7 @@ static void read_values(const struct ri_exact *x, struct row *row)
     for (int c = 0; c < x->desc.v_dim; c++)
         row->o[c] = row->o_size[c] = 0;
     for (int64_t j = 0; j < row->seen; j++) {
-        const float *v = input(x, RI_T_V, row->batch, j, row->kv_head);
+        const float *v = input(x, RI_T_V, row->batch, row->keys[j], row->kv_head);
 
         for (int c = 0; c < x->desc.v_dim; c++) {
             row->o[c] += row->keep[j] * row->p[j] * v[c];
@@ -262,20 +284,26 @@ static void sum_delta(const struct ri_exact *x, struct row *row)
     }
 }
 
-/* What query and key j give each other; only our own tokens take. */
+static int is_ours(const struct ri_exact *x, enum ri_side side, int64_t position)
+{
+    return x->places[side][position].rank == x->rank;
+}
+
+/* What query and the j-th key that it sees give each other; only our own tokens take. */
 static void exchange_gradients(const struct ri_exact *x, const struct row *row, int64_t j)
 {
     const float *q = input(x, RI_T_Q, row->batch, row->query, row->head);
-    const float *k = input(x, RI_T_K, row->batch, j, row->kv_head);
+    const float *k = input(x, RI_T_K, row->batch, row->keys[j], row->kv_head);
     const float *d_o = input(x, RI_T_D_O, row->batch, row->query, row->head);
     double size, z = row->keep[j], p = row->p[j], p_size = row->gain * (p + weight_floor), scale = x->desc.scale;
-    double d_p = dot(d_o, input(x, RI_T_V, row->batch, j, row->kv_head), x->desc.v_dim, &size);
+    double d_p = dot(d_o, input(x, RI_T_V, row->batch, row->keys[j], row->kv_head), x->desc.v_dim, &size);
     double g = scale * p * (z * d_p - row->delta) * row->slope[j];
     double g_size = fabs(scale) * p_size * (z * size + row->delta_size);
-    int query_takes = x->places[row->query].rank == x->rank, key_takes = x->places[j].rank == x->rank;
+    int64_t key = row->keys[j];
+    int query_takes = is_ours(x, RI_QUERIES, row->query), key_takes = is_ours(x, RI_KEYS, key);
     int64_t dq = query_takes ? own(x, RI_T_DQ, row->batch, row->query, row->head) : 0;
-    int64_t dk = key_takes ? own(x, RI_T_DK, row->batch, j, row->kv_head) : 0;
-    int64_t dv = key_takes ? own(x, RI_T_DV, row->batch, j, row->kv_head) : 0;
+    int64_t dk = key_takes ? own(x, RI_T_DK, row->batch, key, row->kv_head) : 0;
+    int64_t dv = key_takes ? own(x, RI_T_DV, row->batch, key, row->kv_head) : 0;
 
     for (int c = 0; query_takes && c < x->desc.qk_dim; c++)
         add(x, RI_T_DQ, dq + c, g * k[c], g_size * fabs((double)k[c]));
@@ -287,29 +315,28 @@ static void exchange_gradients(const struct ri_exact *x, const struct row *row, 
 
 static void solve_row(const struct ri_exact *x, struct row *row)
 {
-    int is_ours = x->places[row->query].rank == x->rank;
+    int ours = is_ours(x, RI_QUERIES, row->query);
 
-    row->seen = x->desc.mask == RONDO_MASK_CAUSAL ? row->query + 1 : x->layout->tokens;
     row->kv_head = row->head / (x->desc.q_heads / x->desc.kv_heads);
-    if (!is_ours && x->kind == RI_FORWARD)
+    if (!ours && x->kind == RI_FORWARD)
         return;
     weigh(x, row);
     read_values(x, row);
-    if (is_ours)
+    if (ours)
         keep_forward(x, row);
     if (x->kind == RI_FORWARD)
         return;
     sum_delta(x, row);
     for (int64_t j = 0; j < row->seen; j++)
-        if (is_ours || x->places[j].rank == x->rank)
+        if (ours || is_ours(x, RI_KEYS, row->keys[j]))
             exchange_gradients(x, row, j);
 }
 
 /* The inputs become fp32, which loses nothing. */
 static int widen(struct ri_exact *x)
 {
-    for (int r = 0; r < x->layout->ranks && x->desc.dtype != RONDO_F32; r++) {
-        size_t count = ri_exact_input_bytes(x->layout, &x->desc, x->kind, r) / ri_convert_bytes(x->desc.dtype);
+    for (int r = 0; r < x->sight->q->ranks && x->desc.dtype != RONDO_F32; r++) {
+        size_t count = ri_exact_input_bytes(x->sight, &x->desc, x->kind, r) / ri_convert_bytes(x->desc.dtype);
         float *wide = malloc((count + 1) * sizeof(*wide));
 
         if (!wide)
@@ -334,26 +361,40 @@ static void allow_rounding(struct ri_exact *x)
     }
 }
 
+/* The keys that a query sees. */
+static void look(const struct ri_exact *x, struct row *row)
+{
+    row->seen = 0;
+    for (int64_t j = 0; j < x->sight->k->tokens; j++)
+        if (ri_mask_sees(&x->sight->mask, x->sight->q, x->sight->k, row->query, j))
+            row->keys[row->seen++] = j;
+}
+
 int ri_exact_solve(struct ri_exact *x)
 {
+    size_t keys = (size_t)x->sight->k->tokens;
     struct row row = {
-        .p = calloc((size_t)x->layout->tokens, 3 * sizeof(double)),
+        .p = calloc(keys, 3 * sizeof(double)),
+        .keys = calloc(keys, sizeof(int64_t)),
         .o = calloc((size_t)x->desc.v_dim, sizeof(double)),
         .o_size = calloc((size_t)x->desc.v_dim, sizeof(double)),
     };
-    int enough = row.p && row.o && row.o_size && widen(x), good = enough && x->tokens[x->rank] > 0;
+    int enough = row.p && row.keys && row.o && row.o_size && widen(x);
 
-    row.slope = row.p ? row.p + x->layout->tokens : NULL;
-    row.keep = row.p ? row.slope + x->layout->tokens : NULL;
-    for (row.batch = 0; good && row.batch < x->desc.batch; row.batch++)
-        for (row.query = 0; row.query < x->layout->tokens; row.query++)
+    row.slope = row.p ? row.p + keys : NULL;
+    row.keep = row.p ? row.slope + keys : NULL;
+    for (row.query = 0; enough && row.query < x->sight->q->tokens; row.query++) {
+        look(x, &row);
+        for (row.batch = 0; row.batch < x->desc.batch; row.batch++)
             for (row.head = 0; row.head < x->desc.q_heads; row.head++)
                 solve_row(x, &row);
+    }
     allow_rounding(x);
     free(row.p);
+    free(row.keys);
     free(row.o);
     free(row.o_size);
     release_inputs(x);
     return enough ? 0 : ri_error(RONDO_ERR_MEMORY, "out of memory to verify a row of %lld keys",
-                               (long long)x->layout->tokens);
+                               (long long)keys);
 }

@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 
 /* What one rank's outputs must be, in fp64 and by plain loops over the whole sequence, which share nothing
- * with kernels, tiles and schedules: positions of the layout say who sees whom. */
+ * with kernels, tiles and schedules: positions of layouts and the mask's definition say who sees whom. */
 
 /* An output in the shape of the caller's.  An fp32 result may differ by size, the sum of the magnitudes
  * that went into the element, times the roundings that they suffered: by RI_EXACT_RELATIVE of it.  An fp32 number
@@ -24,27 +24,27 @@ struct ri_exact_place {
 };
 
 struct ri_exact {
-    struct rondo_layout *layout; /* own copy */
+    const struct ri_sight *sight; /* borrowed: the plan's, which is not bound anew before the run has ended */
     rondo_attention_desc_t desc; /* defaults filled in */
     enum ri_pass_kind kind;
     int rank;                    /* whose outputs */
     uint64_t seed;               /* of dropout; the caller's to set */
     const float *sinks;          /* [q_heads] likewise; NULL: none */
-    int64_t *tokens;             /* [ranks] */
+    int64_t *tokens[RI_SIDES];   /* [ranks] */
     void **shards;               /* [ranks] inputs of each rank, one behind the other as ri_exact_inputs says, of
                                   * the caller's type; solving makes them fp32 */
     double rounding;             /* to the caller's type, as a multiple of RI_EXACT_RELATIVE; 0: fp32 */
-    struct ri_exact_place *places;          /* [layout->tokens] who holds a position */
+    struct ri_exact_place *places[RI_SIDES]; /* [tokens of the side] who holds a position */
     struct ri_expected expected[RI_TENSORS]; /* O and LSE; of a backward also DQ, DK and DV */
 };
 
 /* The tensors that a rank's inputs are, ends with RI_TENSORS: q, k, v, and d_o of a backward. */
 const enum ri_tensor *ri_exact_inputs(enum ri_pass_kind kind);
-size_t ri_exact_input_bytes(const struct rondo_layout *layout, const rondo_attention_desc_t *desc,
+size_t ri_exact_input_bytes(const struct ri_sight *sight, const rondo_attention_desc_t *desc,
                             enum ri_pass_kind kind, int rank);
 
 /* Memory for the inputs of all ranks and the outputs of one: O(sequence).  The caller fills shards. */
-int ri_exact_create(const struct rondo_layout *layout, const rondo_attention_desc_t *desc,
+int ri_exact_create(const struct ri_sight *sight, const rondo_attention_desc_t *desc,
                     enum ri_pass_kind kind, int rank, struct ri_exact **exact);
 void ri_exact_destroy(struct ri_exact *exact);
 

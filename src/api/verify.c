@@ -50,19 +50,23 @@ struct gathering {
 
 static size_t input_bytes(const struct gathering *g, int rank)
 {
-    return ri_exact_input_bytes(g->plan->layout[RI_QUERIES], &g->plan->desc, g->kind, rank);
+    return ri_exact_input_bytes(&g->plan->sight, &g->plan->desc, g->kind, rank);
+}
+
+static int64_t own_tokens(const struct gathering *g, enum ri_tensor tensor)
+{
+    return ri_layout_tokens(g->plan->layout[ri_tensor_side(tensor)], g->comm->rank);
 }
 
 /* Bytes [first, first + bytes) of our inputs, as far as there are. */
 static void fill_slice(const struct gathering *g, size_t first, size_t bytes)
 {
-    int64_t n = ri_layout_tokens(g->plan->layout[RI_QUERIES], g->comm->rank);
     size_t begin = 0, end = 0;
 
     for (const enum ri_tensor *t = ri_exact_inputs(g->kind); *t != RI_TENSORS; t++, begin = end) {
         size_t from = begin > first ? begin : first, to;
 
-        end = begin + ri_tensor_bytes(&g->plan->desc, *t, n);
+        end = begin + ri_tensor_bytes(&g->plan->desc, *t, own_tokens(g, *t));
         to = ri_min_size(end, first + bytes);
         if (from < to)
             memcpy(g->mine + (from - first), (const char *)g->tensors[*t] + (from - begin), to - from);
@@ -121,7 +125,7 @@ static int prepare(struct gathering *g, struct ri_verify *verify)
                         g->slice_bytes);
     if (!verify)
         return 0;
-    return ri_exact_create(g->plan->layout[RI_QUERIES], &g->plan->desc, g->kind, g->comm->rank, &verify->exact);
+    return ri_exact_create(&g->plan->sight, &g->plan->desc, g->kind, g->comm->rank, &verify->exact);
 }
 
 /* Without the lock.  verify NULL: this rank only sends. */
@@ -265,7 +269,8 @@ static int refuse(const struct ri_verify *v, enum ri_tensor tensor, int64_t i)
     const struct ri_expected *e = &x->expected[tensor];
     struct ri_shape shape = ri_tensor_shape(&x->desc, tensor);
     rondo_dtype_t type = ri_tensor_type(&x->desc, tensor);
-    int64_t n = x->tokens[x->rank], row = i / shape.dim;
+    enum ri_side side = ri_tensor_side(tensor);
+    int64_t n = x->tokens[side][x->rank], row = i / shape.dim;
     int64_t token = shape.head_major ? row % n : row / shape.heads % n;
     int64_t head = shape.head_major ? row / n % shape.heads : row % shape.heads;
 
@@ -273,7 +278,7 @@ static int refuse(const struct ri_verify *v, enum ri_tensor tensor, int64_t i)
                     "head %lld, element %lld is %.9g, not %.9g; %.2g may differ", v->plan,
                     ri_pass_names[x->kind], rondo_tensor_name((int)tensor), x->rank,
                     (long long)(row / shape.heads / n),
-                    (long long)ri_layout_position(x->layout, x->rank, token), (long long)head,
+                    (long long)ri_layout_position(side == RI_KEYS ? x->sight->k : x->sight->q, x->rank, token), (long long)head,
                     (long long)(i % shape.dim), number(v->outputs[tensor], type, i), e->value[i],
                     allowed(e, type, i));
 }

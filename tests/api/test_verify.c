@@ -38,12 +38,12 @@ int __wrap_ri_comm_exchange(struct rondo_comm *comm, const char *what, const voi
     return __real_ri_comm_exchange(comm, what, mine, bytes, all);
 }
 
-int __wrap_ri_exact_create(const struct rondo_layout *layout, const rondo_attention_desc_t *desc,
+int __wrap_ri_exact_create(const struct ri_sight *sight, const rondo_attention_desc_t *desc,
                            enum ri_pass_kind kind, int rank, struct ri_exact **exact)
 {
     if (refuses_memory)
         return ri_error(RONDO_ERR_MEMORY, "no memory in this test");
-    return __real_ri_exact_create(layout, desc, kind, rank, exact);
+    return __real_ri_exact_create(sight, desc, kind, rank, exact);
 }
 
 /* Lines of the log so far that say so of a pass, and of some rank or (-1) any. */
