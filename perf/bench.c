@@ -142,7 +142,8 @@ static void print_header(struct perf_bench *bench, const double *hosts)
                        bench->options.spin ? " (--no-yield: spins only)" : "");
     perf_report_header(report, "clock", "CLOCK_MONOTONIC, median of %d repetitions",
                        bench->options.repetitions);
-    print_iterations(bench);
+    if (!bench->program->about.sizeless)
+        print_iterations(bench);
     if (bench->program->header)
         bench->program->header(bench);
     if (bench->options.peer)

@@ -40,3 +40,8 @@ perf_rondo_kernel_SOURCES = perf/rondo_kernel.c perf/kernel_call.c perf/kernel_c
 	perf/kernel_torch.h perf/yardstick.c perf/yardstick.h perf/fma.h perf/crew.c perf/crew.h
 perf_rondo_kernel_CFLAGS = $(AM_CFLAGS) $(CBLAS_CFLAGS)
 perf_rondo_kernel_LDADD = perf/libperf.la librondo.la $(CBLAS_LIBS)
+
+bin_PROGRAMS += perf/rondo_attention
+perf_rondo_attention_SOURCES = perf/rondo_attention.c perf/attention_run.c perf/attention_run.h perf/share.c \
+	perf/share.h perf/kernel_call.c perf/kernel_call.h
+perf_rondo_attention_LDADD = perf/libperf.la librondo.la
