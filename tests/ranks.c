@@ -49,6 +49,13 @@ int meet(struct meeting *meeting, int rank, int ranks, const rondo_config_t *con
     return rondo_comm_create(&meeting->id, rank, ranks, config, comm);
 }
 
+int host_of(int rank, int ranks, int hosts)
+{
+    int each = ranks / hosts, more = ranks % hosts;
+
+    return rank < more * (each + 1) ? rank / (each + 1) : more + (rank - more * (each + 1)) / each;
+}
+
 int ranks_want_processes(const char *transport)
 {
 #ifdef __SANITIZE_THREAD__

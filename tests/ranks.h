@@ -25,6 +25,9 @@ struct meeting {
 int meet(struct meeting *meeting, int rank, int ranks, const rondo_config_t *config,
          rondo_comm_t *comm);
 
+/* Pretended hosts hold one block of ranks each; the first ones one more where they do not divide. */
+int host_of(int rank, int ranks, int hosts);
+
 /* Does a transport want a process for each rank?  "self" does not, and under thread sanitizer, which sees
  * no other process, none does. */
 int ranks_want_processes(const char *transport);

@@ -11,17 +11,12 @@
 
 #include "transport/transport.h"
 #include "tests/e2e/attention.h"
+#include "tests/e2e/choice.h"
 #include "tests/short.h"
 
 enum mode { TAP, ALL, BYTES };
 
 enum { FORKED_RANKS = 5 }; /* at most, without a launcher */
-
-/* A list of names that an option may narrow. */
-struct choice {
-    const char *const *names; /* ends with NULL */
-    const char *only;         /* "a,b"; NULL: all */
-};
 
 struct run {
     enum mode mode;
@@ -31,17 +26,6 @@ struct run {
     int joined;
     int groups, cases, wrong;
 };
-
-static int takes(const struct choice *choice, const char *name)
-{
-    size_t length = strlen(name);
-    const char *at = choice->only;
-
-    for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length]))
-            return 1;
-    return !choice->only;
-}
 
 /* ---- what is run ---- */
 
@@ -371,26 +355,6 @@ static int usage(FILE *out, int code)
     return code;
 }
 
-static int check_names(const char *option, const struct choice *choice)
-{
-    char list[128], *at, *name;
-
-    if (!choice->only)
-        return 0;
-    snprintf(list, sizeof(list), "%s", choice->only);
-    for (name = strtok_r(list, ",", &at); name; name = strtok_r(NULL, ",", &at)) {
-        int i = 0;
-
-        while (choice->names[i] && strcmp(choice->names[i], name) != 0)
-            i++;
-        if (!choice->names[i]) {
-            fprintf(stderr, "attention: --%s: there is no '%s'\n", option, name);
-            return -1;
-        }
-    }
-    return 0;
-}
-
 static int parse(struct run *run, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -417,8 +381,10 @@ static int parse(struct run *run, int argc, char **argv)
         else if (option == 'j') run->joined = 1;
         else return usage(option == 'h' ? stdout : stderr, option == 'h' ? 1 : 2);
     }
-    if (check_names("transport", &run->transports) || check_names("schedule", &run->schedules) ||
-        check_names("backward", &run->backwards) || check_names("binding", &run->bindings))
+    if (check_names("attention", "transport", &run->transports) ||
+        check_names("attention", "schedule", &run->schedules) ||
+        check_names("attention", "backward", &run->backwards) ||
+        check_names("attention", "binding", &run->bindings))
         return 2;
     return 0;
 }

@@ -46,8 +46,6 @@ struct test {
     struct outcome outcomes[MAX_SCHEMES][LAYOUTS][MAX_PROBLEMS][MAX_RANKS];
 };
 
-/* Hosts hold one block of ranks each; the first ones one more where they do not divide. */
-int host_of(int rank, int ranks, int hosts);
 int is_twin(const struct test *t, int scheme); /* of the scheme before it */
 
 /* One rank through all cases, for run_ranks; arg is the test. */

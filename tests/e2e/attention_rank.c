@@ -253,13 +253,6 @@ static int run_problem(rondo_comm_t comm, struct test *t, int kind, int index, i
     return err;
 }
 
-int host_of(int rank, int ranks, int hosts)
-{
-    int each = ranks / hosts, more = ranks % hosts;
-
-    return rank < more * (each + 1) ? rank / (each + 1) : more + (rank - more * (each + 1)) / each;
-}
-
 int is_twin(const struct test *t, int scheme)
 {
     const struct scheme *at = &t->schemes[scheme], *before = at - 1;

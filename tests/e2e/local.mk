@@ -1,7 +1,7 @@
 # Names the files of tests/e2e.
 dist_check_SCRIPTS += tests/e2e/rondo_run.sh tests/e2e/bytes.sh
 check_PROGRAMS += tests/e2e/attention
-tests_e2e_attention_SOURCES = tests/e2e/attention.c tests/e2e/attention.h \
+tests_e2e_attention_SOURCES = tests/e2e/attention.c tests/e2e/attention.h tests/e2e/choice.h \
 	tests/e2e/attention_rank.c tests/e2e/attention_bytes.c \
 	tests/e2e/attention_joined.c tests/e2e/oracle.c tests/e2e/oracle.h \
 	tests/ranks.c tests/ranks.h
