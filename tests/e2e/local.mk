@@ -25,3 +25,12 @@ dist_check_SCRIPTS += tests/e2e/comm.sh
 noinst_PROGRAMS += tests/e2e/comm_probe
 tests_e2e_comm_probe_SOURCES = tests/e2e/comm_probe.c
 tests_e2e_comm_probe_LDADD = librondo_core.la
+
+masks_sources = tests/e2e/half.h tests/e2e/masks.h tests/e2e/masks_oracle.c tests/e2e/masks_run.h \
+	tests/e2e/masks_team.c tests/e2e/masks_rank.c tests/e2e/masks_judge.c tests/e2e/masks_judge.h \
+	tests/e2e/oracle.c tests/e2e/oracle.h tests/ranks.c tests/ranks.h tests/threads.h
+
+check_PROGRAMS += tests/e2e/masks
+tests_e2e_masks_SOURCES = tests/e2e/masks.c tests/e2e/choice.h tests/e2e/masks_cases.c \
+	tests/e2e/masks_cases.h tests/e2e/masks_types.c tests/e2e/masks_types.h $(masks_sources)
+tests_e2e_masks_LDADD = librondo_core.la
