@@ -34,3 +34,31 @@ check_PROGRAMS += tests/e2e/masks
 tests_e2e_masks_SOURCES = tests/e2e/masks.c tests/e2e/choice.h tests/e2e/masks_cases.c \
 	tests/e2e/masks_cases.h tests/e2e/masks_types.c tests/e2e/masks_types.h $(masks_sources)
 tests_e2e_masks_LDADD = librondo_core.la
+
+if HAVE_CMOCKA
+check_PROGRAMS += tests/e2e/cases
+tests_e2e_cases_SOURCES = tests/e2e/cases.c tests/e2e/attend.h tests/short.h $(masks_sources)
+tests_e2e_cases_CFLAGS = $(test_cflags)
+tests_e2e_cases_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/e2e/windows
+tests_e2e_windows_SOURCES = tests/e2e/windows.c tests/e2e/attend.h $(masks_sources)
+tests_e2e_windows_CFLAGS = $(test_cflags)
+tests_e2e_windows_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/e2e/packed
+tests_e2e_packed_SOURCES = tests/e2e/packed.c tests/e2e/attend.h $(masks_sources)
+tests_e2e_packed_CFLAGS = $(test_cflags)
+tests_e2e_packed_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/e2e/properties
+tests_e2e_properties_SOURCES = tests/e2e/properties.c tests/e2e/attend.h tests/e2e/masks_cases.c \
+	tests/e2e/masks_cases.h tests/short.h $(masks_sources)
+tests_e2e_properties_CFLAGS = $(test_cflags)
+tests_e2e_properties_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/e2e/rebind
+tests_e2e_rebind_SOURCES = tests/e2e/rebind.c tests/e2e/attend.h tests/short.h $(masks_sources)
+tests_e2e_rebind_CFLAGS = $(test_cflags)
+tests_e2e_rebind_LDADD = $(test_ldadd)
+endif
