@@ -61,6 +61,11 @@ tests_unit_test_sight_SOURCES = tests/unit/test_sight.c tests/unit/scene.h tests
 tests_unit_test_sight_CFLAGS = $(test_cflags)
 tests_unit_test_sight_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_sight_fit
+tests_unit_test_sight_fit_SOURCES = tests/unit/test_sight_fit.c tests/unit/scene.h tests/unit/deal.h
+tests_unit_test_sight_fit_CFLAGS = $(test_cflags)
+tests_unit_test_sight_fit_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_balance
 tests_unit_test_balance_SOURCES = tests/unit/test_balance.c tests/unit/dealt.h
 tests_unit_test_balance_CFLAGS = $(test_cflags)
