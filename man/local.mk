@@ -27,8 +27,10 @@ dist_man_MANS += \
 	man/man3/rondo_kernel_check.3 \
 	man/man3/rondo_kernel_find.3 \
 	man/man3/rondo_last_error.3 \
+	man/man3/rondo_layout_balance.3 \
 	man/man3/rondo_layout_create.3 \
 	man/man3/rondo_layout_destroy.3 \
+	man/man3/rondo_layout_document_positions.3 \
 	man/man3/rondo_layout_kind_name.3 \
 	man/man3/rondo_layout_kind_parse.3 \
 	man/man3/rondo_layout_owner.3 \

@@ -286,7 +286,7 @@ static rondo_status_t verify_share(struct attention_run *run)
     const struct share_problem problem = {.layout = deal_of(run), .rank = rank, .heads = (int)own->heads,
                                           .kv_heads = (int)own->kv_heads, .head_size = (int)own->head_size,
                                           .scale = scale_of(own)};
-    double pairs = (double)rondo_layout_pairs(run->layout, rank, RONDO_MASK_CAUSAL), sum = 0;
+    double pairs = (double)rondo_layout_pairs(run->layout, rank, RONDO_MASK_CAUSAL, NULL), sum = 0;
     struct share_made made;
 
     if (share_make(&run->own->share, &problem, &made))

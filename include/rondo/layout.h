@@ -66,6 +66,10 @@ int64_t rondo_layout_tokens(rondo_layout_t layout, int rank);
 /* positions: [rondo_layout_tokens(rank)], the global position of each local index, ascending. */
 rondo_status_t rondo_layout_positions(rondo_layout_t layout, int rank, int64_t *positions);
 
+/* The same, each counted from the first position of its document: the positions that RoPE wants.  Without
+ * documents they are the global ones. */
+rondo_status_t rondo_layout_document_positions(rondo_layout_t layout, int rank, int64_t *positions);
+
 /* Which rank holds a global position, and at which local index. */
 rondo_status_t rondo_layout_owner(rondo_layout_t layout, int64_t position, int *rank,
                                   int64_t *index);
@@ -85,8 +89,13 @@ rondo_status_t rondo_layout_targets(rondo_layout_t layout, int rank, const int32
                                     int32_t *targets);
 
 /* (query, key) pairs that the rank's queries see over the whole sequence; -1 when refused, as it is
- * for more than INT32_MAX tokens. */
-int64_t rondo_layout_pairs(rondo_layout_t layout, int rank, rondo_mask_t mask);
+ * for more than INT32_MAX tokens.  params: NULL for masks that have none. */
+int64_t rondo_layout_pairs(rondo_layout_t layout, int rank, rondo_mask_t mask,
+                           const rondo_mask_params_t *params);
+
+/* *ratio: pairs of the rank that has most, over the mean of all ranks; 1 where nobody sees anything. */
+rondo_status_t rondo_layout_balance(rondo_layout_t layout, rondo_mask_t mask,
+                                    const rondo_mask_params_t *params, double *ratio);
 
 #pragma GCC visibility pop
 

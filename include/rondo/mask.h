@@ -38,8 +38,8 @@ typedef struct rondo_mask_params {
     const uint8_t *blocks;        /* BLOCKS: [blocks of queries][blocks of keys], row after row; 0: hidden */
     const rondo_range_t *ranges;  /* RANGES: [range_count]; no pair may be in two of them */
     int range_count;
-    int align_ends;               /* where queries and keys differ in number (kv_layout), CAUSAL, STRICT and
-                                   * WINDOW compare positions counted from the first token of either, or,
+    int align_ends;               /* where queries and keys differ in number (kv_layout), CAUSAL, STRICT, WINDOW
+                                   * and PREFIX compare positions counted from the first token of either, or,
                                    * when this is not 0, from the last: "bottom-right" */
 } rondo_mask_params_t;
 

@@ -101,6 +101,22 @@ rondo_status_t rondo_layout_positions(rondo_layout_t layout, int rank, int64_t *
     return RONDO_OK;
 }
 
+rondo_status_t rondo_layout_document_positions(rondo_layout_t layout, int rank, int64_t *positions)
+{
+    struct ri_document document = { 0, 0, 0 };
+    int err = rondo_layout_positions(layout, rank, positions);
+    int next_document = 0;
+
+    if (err)
+        return err;
+    for (int64_t i = 0; i < ri_layout_tokens(layout, rank); i++) {
+        while (positions[i] >= document.first + document.slots) /* positions ascend */
+            document = ri_layout_document(layout, next_document++);
+        positions[i] -= document.first;
+    }
+    return RONDO_OK;
+}
+
 rondo_status_t rondo_layout_owner(rondo_layout_t layout, int64_t position, int *rank,
                                   int64_t *index)
 {

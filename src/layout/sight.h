@@ -14,7 +14,8 @@ struct ri_sight {
     int64_t of_query, of_key;         /* the most areas that one query, one key may be in */
 };
 
-/* Layouts must outlive the sight.  Room for every batch that they may be fitted to. */
+/* Layouts must outlive the sight, and hold the most tokens that they may be fitted to: blocks and ranges of the
+ * mask are of those.  Room for every batch that they may be fitted to. */
 int ri_sight_init(struct ri_sight *sight, const struct rondo_layout *q, const struct rondo_layout *k,
                   rondo_mask_t mask, const rondo_mask_params_t *params);
 /* After a layout was fitted to another batch; allocates nothing. */

@@ -79,7 +79,7 @@ static int count_body(int rank, int ranks, void *arg)
     bad += expect(!rondo_plan_stats(plan, &t->both[rank]), "stats: %s", rondo_last_error());
     bad += expect(t->forward[rank].forwards == 1 && t->forward[rank].backwards == 0 &&
                       t->both[rank].forwards == 1 && t->both[rank].backwards == 1, "calls are miscounted");
-    bad += expect((int64_t)t->forward[rank].pairs == rondo_layout_pairs(layout, rank, desc.mask),
+    bad += expect((int64_t)t->forward[rank].pairs == rondo_layout_pairs(layout, rank, desc.mask, NULL),
                   "rank %d computed %llu pairs", rank, (unsigned long long)t->forward[rank].pairs);
     bad += expect(t->both[rank].exposed_seconds <= t->both[rank].move_seconds &&
                       t->both[rank].compute_seconds > 0, "seconds are %g computing, %g moving, %g exposed",

@@ -66,6 +66,11 @@ tests_unit_test_sight_fit_SOURCES = tests/unit/test_sight_fit.c tests/unit/scene
 tests_unit_test_sight_fit_CFLAGS = $(test_cflags)
 tests_unit_test_sight_fit_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_layout_vectors
+tests_unit_test_layout_vectors_SOURCES = tests/unit/test_layout_vectors.c
+tests_unit_test_layout_vectors_CFLAGS = $(test_cflags)
+tests_unit_test_layout_vectors_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_balance
 tests_unit_test_balance_SOURCES = tests/unit/test_balance.c tests/unit/dealt.h
 tests_unit_test_balance_CFLAGS = $(test_cflags)

@@ -92,7 +92,7 @@ static void eight_ranks_of_eight_tokens(void **state)
         int64_t total = 0;
 
         for (int rank = 0; rank < 8; rank++) {
-            int64_t pairs = rondo_layout_pairs(layout, rank, RONDO_MASK_CAUSAL);
+            int64_t pairs = rondo_layout_pairs(layout, rank, RONDO_MASK_CAUSAL, NULL);
 
             assert_int_equal(pairs, first[kind] + rank * rise[kind]);
             total += pairs;
@@ -108,8 +108,8 @@ static int64_t most_pairs(rondo_layout_kind_t kind, int64_t tokens, int ranks)
     int64_t most = 0;
 
     for (int rank = 0; rank < ranks; rank++)
-        if (rondo_layout_pairs(layout, rank, RONDO_MASK_CAUSAL) > most)
-            most = rondo_layout_pairs(layout, rank, RONDO_MASK_CAUSAL);
+        if (rondo_layout_pairs(layout, rank, RONDO_MASK_CAUSAL, NULL) > most)
+            most = rondo_layout_pairs(layout, rank, RONDO_MASK_CAUSAL, NULL);
     return most;
 }
 

@@ -82,7 +82,7 @@ static void ranks_out_of_range_are_refused(void **state)
         assert_refused(rondo_layout_shard(layout, r, tokens, 4, other), "rank", texts[i]);
         assert_refused(rondo_layout_unshard(layout, r, tokens, 4, other), "rank", texts[i]);
         assert_refused(rondo_layout_targets(layout, r, tokens, other), "rank", texts[i]);
-        assert_int_equal(rondo_layout_pairs(layout, r, RONDO_MASK_CAUSAL), -1);
+        assert_int_equal(rondo_layout_pairs(layout, r, RONDO_MASK_CAUSAL, NULL), -1);
         assert_refused(RONDO_ERR_ARGUMENT, "rank", texts[i]);
     }
     rondo_layout_destroy(layout);
@@ -102,7 +102,7 @@ static void null_layouts_are_refused(void **state)
     assert_refused(rondo_layout_shard(NULL, 0, tokens, 4, other), "layout", "NULL");
     assert_refused(rondo_layout_unshard(NULL, 0, tokens, 4, other), "layout", "NULL");
     assert_refused(rondo_layout_targets(NULL, 0, tokens, other), "layout", "NULL");
-    assert_int_equal(rondo_layout_pairs(NULL, 0, RONDO_MASK_FULL), -1);
+    assert_int_equal(rondo_layout_pairs(NULL, 0, RONDO_MASK_FULL, NULL), -1);
     rondo_layout_destroy(NULL);
 }
 
@@ -140,8 +140,8 @@ static void empty_shards_need_no_memory(void **state)
         assert_int_equal(rondo_layout_shard(layout, 2, NULL, 4, NULL), RONDO_OK);
         assert_int_equal(rondo_layout_unshard(layout, 2, NULL, 4, NULL), RONDO_OK);
         assert_int_equal(rondo_layout_targets(layout, 2, NULL, NULL), RONDO_OK);
-        assert_int_equal(rondo_layout_pairs(layout, 2, RONDO_MASK_FULL), 0);
-        assert_int_equal(rondo_layout_pairs(layout, 2, RONDO_MASK_CAUSAL), 0);
+        assert_int_equal(rondo_layout_pairs(layout, 2, RONDO_MASK_FULL, NULL), 0);
+        assert_int_equal(rondo_layout_pairs(layout, 2, RONDO_MASK_CAUSAL, NULL), 0);
         rondo_layout_destroy(layout);
     }
 }
@@ -186,9 +186,9 @@ static void pairs_refuse(void **state)
     rondo_layout_t huge = make(RONDO_LAYOUT_ZIGZAG, (int64_t)INT32_MAX + 1, 3);
 
     (void)state;
-    assert_int_equal(rondo_layout_pairs(layout, 0, (rondo_mask_t)7), -1);
+    assert_int_equal(rondo_layout_pairs(layout, 0, (rondo_mask_t)7, NULL), -1);
     assert_refused(RONDO_ERR_ARGUMENT, "mask", "7");
-    assert_int_equal(rondo_layout_pairs(huge, 0, RONDO_MASK_FULL), -1);
+    assert_int_equal(rondo_layout_pairs(huge, 0, RONDO_MASK_FULL, NULL), -1);
     assert_refused(RONDO_ERR_ARGUMENT, "tokens", "2147483648");
     rondo_layout_destroy(layout);
     rondo_layout_destroy(huge);
