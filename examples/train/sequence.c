@@ -92,20 +92,6 @@ static rondo_status_t deal(struct sequence *s, const struct parallel *p)
     return RONDO_OK;
 }
 
-/* Global positions to those in the document: both ascend. */
-static rondo_status_t find_positions(struct sequence *s, const struct parallel *p)
-{
-    rondo_status_t status = rondo_layout_positions(s->layout, p->info.rank, s->positions);
-    int d = 0;
-
-    for (int64_t i = 0; s->packed && !status && i < s->n; i++) {
-        while (s->edges[d + 1] <= s->positions[i])
-            d++;
-        s->positions[i] -= s->edges[d];
-    }
-    return status;
-}
-
 static int make_layout(struct sequence *s, struct parallel *p, const struct options *o, int documents)
 {
     struct problem problem = { 0, "" };
@@ -130,7 +116,7 @@ static int make_layout(struct sequence *s, struct parallel *p, const struct opti
         status = deal(s, p);
     }
     if (!status)
-        status = find_positions(s, p);
+        status = rondo_layout_document_positions(s->layout, p->info.rank, s->positions);
     return status ? parallel_refused(p, "layout", status) : 0;
 }
 
@@ -188,7 +174,7 @@ rondo_status_t sequence_fit(struct sequence *s, const struct parallel *p, int do
     status = deal(s, p);
     if (!status)
         status = rondo_plan_bind(s->plan, s->tokens, s->edges, documents);
-    return status ? status : find_positions(s, p);
+    return status ? status : rondo_layout_document_positions(s->layout, p->info.rank, s->positions);
 }
 
 rondo_status_t sequence_cut(struct sequence *s, const struct parallel *p)
