@@ -9,6 +9,8 @@ const struct ri_flash_ops *const ri_flash_variants[] = {
 #if defined(__x86_64__)
     &ri_flash_avx512,
     &ri_flash_avx2,
+#elif defined(__aarch64__)
+    &ri_flash_neon,
 #endif
     &ri_flash_plain,
     NULL,

@@ -84,6 +84,7 @@ struct ri_flash_ops {
 
 extern const struct ri_flash_ops ri_flash_avx512;
 extern const struct ri_flash_ops ri_flash_avx2;
+extern const struct ri_flash_ops ri_flash_neon;
 extern const struct ri_flash_ops ri_flash_plain;
 
 /* Fastest first, NULL behind the last, which runs anywhere. */

@@ -31,3 +31,9 @@ tests_kernel_test_quotients_SOURCES = tests/kernel/test_quotients.c tests/kernel
 tests_kernel_test_quotients_CFLAGS = $(test_cflags)
 tests_kernel_test_quotients_LDADD = $(test_ldadd)
 endif
+
+# The suite on aarch64, with a cross compiler and qemu; its head says how to name others.
+EXTRA_DIST += tests/kernel/neon.sh tests/kernel/suite_main.c
+check-neon: all
+	top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' sh '$(srcdir)/tests/kernel/neon.sh'
+.PHONY: check-neon
