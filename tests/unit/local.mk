@@ -50,6 +50,11 @@ tests_unit_test_tiles_SOURCES = tests/unit/test_tiles.c tests/unit/deal.h tests/
 tests_unit_test_tiles_CFLAGS = $(test_cflags)
 tests_unit_test_tiles_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_mask_refuses
+tests_unit_test_mask_refuses_SOURCES = tests/unit/test_mask_refuses.c
+tests_unit_test_mask_refuses_CFLAGS = $(test_cflags)
+tests_unit_test_mask_refuses_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_masks_manual
 tests_unit_test_masks_manual_SOURCES = tests/unit/test_masks_manual.c tests/unit/masks_draw.c
 tests_unit_test_masks_manual_SOURCES += tests/unit/masks_shown.c tests/unit/masks_shown.h tests/page.c tests/page.h
