@@ -217,6 +217,7 @@ TARGET static void drop(float *s, const struct ri_flash_drop *drop, int rows)
 RI_INLINE TARGET void gradients_row(const struct ri_flash_gradients *g, int r, int capped, int dropped)
 {
     float *p = g->p + r * RI_FLASH_KEYS, *dp = g->dp + r * RI_FLASH_KEYS;
+    float lse = g->lse[r], delta = g->delta[r], bound = g->cap; /* which a store could change, for all gcc knows */
 
     for (int j = 0; j < RI_FLASH_KEYS; j += VEC) {
         vec score = load(p + j), reached = load(dp + j), slope = {0}, weight, kept_weight;
@@ -224,10 +225,10 @@ RI_INLINE TARGET void gradients_row(const struct ri_flash_gradients *g, int r, i
         if (capped) {
             vec bent = tanh_vec(score);
 
-            score = g->cap * bent;
+            score = bound * bent;
             slope = 1.0f - bent * bent;
         }
-        weight = kept_weight = exp2_vec(score - g->lse[r]);
+        weight = kept_weight = exp2_vec(score - lse);
         if (dropped) {
             ivec mask = kept(g->drop, r, key_positions(g->drop, j));
 
@@ -235,7 +236,7 @@ RI_INLINE TARGET void gradients_row(const struct ri_flash_gradients *g, int r, i
             reached = (vec)((ivec)reached & mask);
         }
         store(p + j, kept_weight);
-        weight *= reached - g->delta[r];
+        weight *= reached - delta;
         store(dp + j, capped ? weight * slope : weight);
     }
 }
