@@ -121,11 +121,13 @@ static void print_head(void)
 
 int run_types(const struct choice *dtypes, const char *kernel, int all, int *number)
 {
-    int wrongs[TYPES] = { 0 }, sum = 0;
+    int wrongs[TYPES] = { 0 }, sum = 0, taken = 0;
 
-    if (all)
+    for (int t = 0; t < TYPES; t++)
+        taken += takes(dtypes, types[t].name);
+    if (all && taken)
         print_head();
-    for (int c = all ? 1 : 0; c < (all ? CASES : 1); c++)
+    for (int c = all ? 1 : 0; c < (all ? CASES : 1) && taken; c++)
         run_inputs(c, dtypes, kernel, all, wrongs);
     for (int t = 0; t < TYPES; t++) {
         if (!all && takes(dtypes, types[t].name))
