@@ -106,6 +106,49 @@ difference=$("$top_builddir/tests/e2e/parity_compare" gradients grads1 grads)
 awk -v d="$difference" 'BEGIN { exit !(d <= 1e-5) }' || echo "differ by $difference" > faults
 tap_empty "gradients on three ranks are those on one" faults
 
+# The same text as documents of 1 to 170 bytes.
+mkdir docs
+awk '{ f = sprintf("docs/%04d", n); printf "%s", /^1 / ? "x" : $0 "\n" > f
+       if (NR % 5 == 0 || /^1 /) { close(f); n++ } }' text
+packed="--documents --window 40 --steps 8"
+# shellcheck disable=SC2086
+{
+    works "one rank trains on documents" 1 $packed --csv one.csv --save packed.rondo docs
+    grep -q '^documents: [0-9]*, at most [0-9]* in a sequence of 61 tokens' out || cat out > faults
+    grep -q '^window: each token sees 40' out || cat out >> faults
+    tap_empty "documents and window are printed" faults
+    for cut in "contiguous sequence" "striped documents" "zigzag documents"; do
+        set -- $cut
+        works "three ranks train on documents, $cut" 3 $packed --layout $1 --deal $2 --csv many.csv docs
+        same_loss "three ranks learn from documents as one does, $cut" one.csv many.csv
+    done
+    works "three ranks train on documents, balanced" 3 $packed --layout balanced --csv many.csv docs
+    same_loss "three ranks learn from documents as one does, balanced" one.csv many.csv
+    works "documents alone, in bf16" 3 --documents --dtype bf16 --wire dk:f16 --steps 8 --csv bf16.csv \
+        --save bf16.rondo docs
+    works "documents, early" 2 $packed --stop-at 3 --save early.rondo docs
+    works "documents, resumed" 2 $packed --resume early.rondo --save late.rondo docs
+    works "documents, uninterrupted" 2 $packed --save whole.rondo docs
+}
+cmp late.rondo whole.rondo > faults 2>&1
+tap_empty "resumed on documents is bitwise what was never interrupted" faults
+refuses "a checkpoint of another window is refused" 1 "has --window 40, here it is 41" 2 --documents \
+    --window 41 --steps 8 --resume packed.rondo docs
+refuses "a checkpoint without documents is refused" 1 "with --documents, here it is without" 2 --window 40 \
+    --steps 8 --resume packed.rondo docs
+refuses "a checkpoint of other documents is refused" 1 "on other documents" 2 --documents --window 40 \
+    --steps 8 --resume packed.rondo docs text
+refuses "a checkpoint of another type is refused" 1 "has --dtype bf16, here it is fp32" 2 --documents \
+    --steps 8 --resume bf16.rondo docs
+refuses "an unknown wire type is refused" 2 'wire is "f7"' 3 --wire f7 --steps 1 text
+mkdir bytes
+for i in $(seq 700); do printf x > "bytes/$i"; done
+refuses "documents that predict nothing are refused" 1 "every held-out document has one byte" 2 \
+    --documents --steps 1 bytes
+printf 'held out by its last bytes, of which there are enough: %070d' 0 > bytes/z
+refuses "a sequence that predicts nothing ends the training" 1 "has one byte, and no loss" 2 \
+    --documents --steps 8 bytes
+
 head -c 1000 a.rondo > cut.rondo
 : > empty
 refuses "an unknown schedule is refused by name" 2 spiral 3 --schedule spiral --steps 1 text
