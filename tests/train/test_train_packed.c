@@ -46,12 +46,12 @@ static void for_each(void (*test)(const struct cut *cut, int ranks, int what), i
                 test(&cuts[i], ranks, what);
 }
 
-/* Bars: fp32 sums in another order differ by 1e-6 or so, and are given 1e-5.  Of numbers that differ by d and
- * are then rounded to bf16, whose neighbours lie u = 2^-7 apart, a share of d / u goes to another neighbour:
- * in L2 sqrt(d / u) u = sqrt(d u), which is 3e-4 for d = 1e-5. */
+/* Bars: fp32 sums in another order differ by 1e-7 or so, and are given 1e-5.  Of numbers that differ by d and
+ * are then rounded to bf16, whose neighbours lie u = 2^-7 apart, a share d / u goes to another neighbour, which
+ * in L2 is sqrt(d u): 3e-5 for 1e-7, and is given three times that. */
 static double bar(int what)
 {
-    return what & BF16 ? 3e-4 : 1e-5;
+    return what & BF16 ? 1e-4 : 1e-5;
 }
 
 static void learns_as_one_rank(const struct cut *cut, int ranks, int what)
