@@ -91,7 +91,8 @@ struct ri_stamp ri_stamp_of(const struct ri_run *run)
 {
     const struct ri_pass *pass = run->pass;
     const struct rondo_layout *const *layout = (const struct rondo_layout *const *)pass->plan->layout;
-    uint64_t hash = ri_mix(ri_layout_hash(layout[RI_QUERIES]), (int64_t)ri_layout_hash(layout[RI_KEYS]));
+    uint64_t hash = ri_mix(ri_mix(0, (int64_t)ri_layout_hash(layout[RI_QUERIES])),
+                           (int64_t)ri_layout_hash(layout[RI_KEYS]));
 
     return (struct ri_stamp){ stamp_magic, layout[RI_QUERIES]->tokens, hash, (int32_t)pass->kind,
                               (int32_t)pass->plan->number,
