@@ -118,8 +118,8 @@ enum {
 /* A kernel: bundled, or the caller's own.  It is called only in a thread that is inside rondo_test,
  * rondo_wait, rondo_comm_progress, rondo_attention_plan or rondo_comm_split, whichever thread started
  * the call; never twice at once for a communicator and those split from it.  It returns 0, or any other
- * number to fail the communicator with RONDO_ERR_KERNEL.  It must not call Rondo for them
- * (RONDO_ERR_BUSY). */
+ * number to fail the communicator with RONDO_ERR_KERNEL.  It must not call Rondo for them, nor may tasks that
+ * it gives to run (RONDO_ERR_BUSY); in threads of its own such a call waits until the kernel has returned. */
 typedef struct rondo_kernel {
     size_t struct_bytes;
     const char *name;

@@ -28,11 +28,16 @@ struct ri_workers {
     int open;             /* it goes on: workers may still join */
     int working;          /* workers that are in it */
     int end;
+    pthread_t caller;     /* of the run, and whom it works for itself */
+    const struct ri_workers *callers_run;
     int threads, task_count;
     void (*task)(void *argument, int index, int thread);
     void *argument;
     atomic_int next_index;
 };
+
+/* The run that this thread is a worker of; NULL: none. */
+static _Thread_local const struct ri_workers *served;
 
 int ri_workers_create(struct ri_workers **workers)
 {
@@ -61,6 +66,7 @@ static void *work(void *argument)
     struct ri_workers *w = self->workers;
     uint64_t seen = 0;
 
+    served = w;
     pthread_mutex_lock(&w->lock);
     while (!w->end) {
         if (seen == w->run || !w->open || self->number >= w->threads) {
@@ -136,6 +142,8 @@ void ri_workers_run(struct ri_workers *w, int threads, void (*task)(void *argume
         return;
     }
     pthread_mutex_lock(&w->lock);
+    w->caller = pthread_self();
+    w->callers_run = served;
     w->threads = threads;
     w->task_count = count;
     w->task = task;
@@ -151,6 +159,15 @@ void ri_workers_run(struct ri_workers *w, int threads, void (*task)(void *argume
     while (w->working > 0)
         pthread_cond_wait(&w->left, &w->lock);
     pthread_mutex_unlock(&w->lock);
+}
+
+int ri_workers_serve(pthread_t caller)
+{
+    int serves = pthread_equal(caller, pthread_self());
+
+    for (const struct ri_workers *w = served; w && !serves; w = w->callers_run)
+        serves = pthread_equal(caller, w->caller);
+    return serves;
 }
 
 /* In a forked child there is nobody to end, and the lock may be held for ever. */

@@ -2,6 +2,8 @@
 #ifndef RI_WORKERS_H
 #define RI_WORKERS_H
 
+#include <pthread.h>
+
 /* Threads that work on the tasks of one call at a time, beside the thread that calls.  They take no signals, and
  * sleep between calls.  A forked child has none of them: there the caller works alone. */
 struct ri_workers;
@@ -15,6 +17,9 @@ int ri_workers_grow(struct ri_workers *workers, int threads);
  * returns when all are done; 0 <= thread < threads, the caller's is 0.  One run at a time. */
 void ri_workers_run(struct ri_workers *workers, int threads, void (*task)(void *argument, int index, int thread),
                     void *argument, int count);
+/* Whether the calling thread works for another one: is it, or is in a task of a run that the other one called, or
+ * that a thread that works for it called. */
+int ri_workers_serve(pthread_t caller);
 /* NULL is fine. */
 void ri_workers_destroy(struct ri_workers *workers);
 

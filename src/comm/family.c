@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/workers.h"
 #include "comm/bootstrap.h"
 #include "comm/comm.h"
 #include "comm/mover.h"
@@ -128,7 +129,7 @@ int ri_family_lock(struct ri_family *family)
     int is_inside;
 
     pthread_mutex_lock(&family->mutex);
-    is_inside = family->is_held && pthread_equal(family->owner, pthread_self());
+    is_inside = family->is_held && ri_workers_serve(family->owner);
     if (!is_inside)
         take_turn(family);
     pthread_mutex_unlock(&family->mutex);

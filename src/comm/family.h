@@ -25,7 +25,8 @@ void ri_family_hold(struct ri_family *family);
  * family move it, or else here, for a few seconds at most.  Without the lock. */
 void ri_family_drop(struct ri_family *family, struct ri_bootstrap *bootstrap);
 
-/* RONDO_ERR_BUSY: this thread has it already, and so is inside a kernel of the family. */
+/* RONDO_ERR_BUSY: this thread, or the one for which it works on a kernel's task, has it already, and so is inside a
+ * kernel of the family. */
 int ri_family_lock(struct ri_family *family);
 void ri_family_unlock(struct ri_family *family);
 /* For a thread that has given it back for a moment. */

@@ -219,34 +219,59 @@ struct nosy {
     struct rank *rank;
     rondo_request_t request;
     atomic_int inside; /* kernels that run now */
+    atomic_int met;    /* tasks of the kernel that have begun */
     int calls, wrong;
 };
 
-static int nosy_forward(void *context, const rondo_kernel_forward_t *args)
+static void ask_all(struct nosy *nosy)
 {
     rondo_plan_stats_t stats = RONDO_PLAN_STATS_INIT;
-    struct nosy *nosy = context;
     rondo_comm_t part = NULL;
     rondo_plan_t plan = nosy->rank->layers[0].plan;
-    int err;
 
-    nosy->calls++;
-    nosy->wrong += atomic_fetch_add(&nosy->inside, 1) != 0;
     nosy->wrong += rondo_comm_progress(nosy->rank->comm) != RONDO_ERR_BUSY;
     nosy->wrong += rondo_plan_stats(plan, &stats) != RONDO_ERR_BUSY;
     nosy->wrong += rondo_comm_split(nosy->rank->comm, 0, 0, &part) != RONDO_ERR_BUSY;
     nosy->wrong += rondo_wait(&nosy->request, 0) != RONDO_ERR_BUSY || !nosy->request;
     nosy->wrong += rondo_comm_abort(nosy->rank->comm) != RONDO_ERR_BUSY;
+}
+
+/* One of two tasks, each in a thread of its own since neither ends before both have begun.  The one that is not in
+ * the kernel's own thread asks. */
+static void nosy_task(void *argument, int index, int thread)
+{
+    struct nosy *nosy = argument;
+
+    (void)index;
+    atomic_fetch_add(&nosy->met, 1);
+    while (atomic_load(&nosy->met) < 2)
+        sched_yield();
+    if (thread)
+        ask_all(nosy);
+}
+
+static int nosy_forward(void *context, const rondo_kernel_forward_t *args)
+{
+    struct nosy *nosy = context;
+    int err;
+
+    nosy->calls++;
+    nosy->wrong += atomic_fetch_add(&nosy->inside, 1) != 0;
+    atomic_store(&nosy->met, 0);
+    if (args->shape->run)
+        args->shape->run(args->shape->runner, nosy_task, nosy, 2);
+    else
+        ask_all(nosy);
     err = rondo_kernel_find("reference")->forward(NULL, args);
     atomic_fetch_sub(&nosy->inside, 1);
     return err;
 }
 
-static int nosy_body(int rank, int ranks, void *arg)
+static int nosy_rank(int rank, int ranks, struct test *test, int threads)
 {
     rondo_kernel_t kernel = *rondo_kernel_find("reference");
     rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
-    struct rank r = { .test = arg };
+    struct rank r = { .test = test };
     struct nosy nosy = { .rank = &r };
     rondo_attention_fwd_t forward;
     int bad;
@@ -254,6 +279,7 @@ static int nosy_body(int rank, int ranks, void *arg)
     kernel.forward = nosy_forward;
     kernel.context = &nosy;
     options.kernel = &kernel;
+    options.threads = threads;
     bad = open_rank(&r, rank, ranks, &options);
     forward = shard_forward_tensors(&r.layers[0].shard);
     bad += expect(!rondo_attention_forward(r.layers[0].plan, &forward, NULL, &nosy.request) &&
@@ -264,10 +290,26 @@ static int nosy_body(int rank, int ranks, void *arg)
     return bad;
 }
 
+static int nosy_body(int rank, int ranks, void *arg)
+{
+    return nosy_rank(rank, ranks, arg, 1);
+}
+
+static int nosy_task_body(int rank, int ranks, void *arg)
+{
+    return nosy_rank(rank, ranks, arg, 2);
+}
+
 static void calls_from_inside_a_kernel_are_refused(void **state)
 {
     (void)state;
     run(nosy_body);
+}
+
+static void calls_from_inside_a_kernels_task_are_refused(void **state)
+{
+    (void)state;
+    run(nosy_task_body);
 }
 
 int main(void)
@@ -275,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forwards_and_backwards_in_threads_of_their_own),
         cmocka_unit_test(calls_from_inside_a_kernel_are_refused),
+        cmocka_unit_test(calls_from_inside_a_kernels_task_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

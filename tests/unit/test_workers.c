@@ -79,6 +79,57 @@ static void tasks_run_at_the_same_time(void **state)
     ri_workers_destroy(w);
 }
 
+/* Two runs, one inside a task of the other: who works in the inner one works for both callers. */
+struct nested {
+    struct ri_workers *inner;
+    pthread_t outer_caller, inner_caller;
+    atomic_int begun, met, served;
+};
+
+static void serve(void *argument, int index, int thread)
+{
+    struct nested *n = argument;
+
+    (void)index;
+    atomic_fetch_add(&n->met, 1);
+    while (atomic_load(&n->met) < 2)
+        usleep(100);
+    if (thread)
+        atomic_fetch_add(&n->served, ri_workers_serve(n->outer_caller) && ri_workers_serve(n->inner_caller));
+}
+
+static void run_inner(void *argument, int index, int thread)
+{
+    struct nested *n = argument;
+
+    (void)index;
+    atomic_fetch_add(&n->begun, 1);
+    while (atomic_load(&n->begun) < 2)
+        usleep(100);
+    if (!thread)
+        return;
+    n->inner_caller = pthread_self();
+    ri_workers_run(n->inner, 2, serve, n, 2);
+}
+
+static void workers_serve_all_who_wait_for_them(void **state)
+{
+    struct nested n = { .outer_caller = pthread_self() };
+    struct ri_workers *outer;
+
+    (void)state;
+    assert_int_equal(ri_workers_create(&outer), 0);
+    assert_int_equal(ri_workers_create(&n.inner), 0);
+    assert_int_equal(ri_workers_grow(outer, 2), 0);
+    assert_int_equal(ri_workers_grow(n.inner, 2), 0);
+    ri_workers_run(outer, 2, run_inner, &n, 2);
+    assert_int_equal(n.served, 1);
+    assert_true(ri_workers_serve(pthread_self()));
+    assert_false(ri_workers_serve(n.inner_caller));
+    ri_workers_destroy(n.inner);
+    ri_workers_destroy(outer);
+}
+
 static void a_child_works_alone(void **state)
 {
     struct record r = { .threads = 1 };
@@ -105,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_is_done_once),
         cmocka_unit_test(tasks_run_at_the_same_time),
+        cmocka_unit_test(workers_serve_all_who_wait_for_them),
         cmocka_unit_test(a_child_works_alone),
     };
 
