@@ -16,11 +16,10 @@
 
 /* ---- making a plan ---- */
 
-static struct ri_plan_params params_of(rondo_comm_t comm, const struct rondo_layout *layout,
-                                       const struct ri_wish *wish, struct ri_pool *pool)
+static struct ri_plan_params params_of(rondo_comm_t comm, struct ri_wish *wish, struct ri_pool *pool)
 {
     return (struct ri_plan_params){
-        .place = { comm->rank, comm->size, comm->host, comm->transport }, .layout = layout,
+        .place = { comm->rank, comm->size, comm->host, comm->transport }, .sight = &wish->sight,
         .desc = &wish->desc, .choice = &wish->choice, .kernel = wish->kernel,
         .max_in_flight = wish->max_in_flight, .threads = wish->threads, .pool = pool,
     };
@@ -42,8 +41,7 @@ static void destroy_locked(struct rondo_plan *plan)
     free(plan);
 }
 
-static int fill(struct rondo_plan *plan, rondo_comm_t comm, const struct rondo_layout *layout,
-                const struct ri_wish *wish)
+static int fill(struct rondo_plan *plan, rondo_comm_t comm, struct ri_wish *wish)
 {
     struct ri_plan_params params;
     int err;
@@ -55,21 +53,20 @@ static int fill(struct rondo_plan *plan, rondo_comm_t comm, const struct rondo_l
     err = prepare_pool(comm);
     if (err)
         return err;
-    params = params_of(comm, layout, wish, comm->pool);
+    params = params_of(comm, wish, comm->pool);
     params.number = comm->next_plan;
     return ri_plan_create(&params, &plan->plan);
 }
 
 /* Plans share the pool, so its growth is a turn of its own. */
-static int create_locked(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
-                         struct rondo_plan **plan_p)
+static int create_locked(rondo_comm_t comm, struct ri_wish *wish, struct rondo_plan **plan_p)
 {
     struct rondo_plan *plan = calloc(1, sizeof(*plan));
     int err;
 
     if (!plan)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for a plan");
-    err = fill(plan, comm, layout, wish);
+    err = fill(plan, comm, wish);
     if (err) {
         destroy_locked(plan);
         return err;
@@ -78,12 +75,11 @@ static int create_locked(rondo_comm_t comm, const struct rondo_layout *layout, c
     return 0;
 }
 
-static int create(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
-                  struct rondo_plan **plan_p)
+static int create(rondo_comm_t comm, struct ri_wish *wish, struct rondo_plan **plan_p)
 {
     int err = ri_comm_enter(comm);
 
-    return err ? err : ri_comm_leave(comm, create_locked(comm, layout, wish, plan_p));
+    return err ? err : ri_comm_leave(comm, create_locked(comm, wish, plan_p));
 }
 
 /* All ranks have theirs. */
@@ -97,19 +93,15 @@ static int admit(struct rondo_plan *plan)
     return ri_comm_leave(plan->comm, 0);
 }
 
-static int make(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc,
-                const rondo_plan_options_t *options, rondo_plan_t *plan_p)
+/* wish: checked; status: what that said. */
+static int make(rondo_comm_t comm, struct ri_wish *wish, int status, rondo_plan_t *plan_p)
 {
-    static const struct rondo_layout no_layout;
-    struct ri_wish wish = RI_WISH_INIT;
     struct rondo_plan *plan = NULL;
-    int err = plan_p ? ri_wish_check(comm, layout, desc, options, &wish)
-                     : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+    int err = ri_wish_agree(comm, wish, status);
 
-    err = ri_wish_agree(comm, err ? &no_layout : layout, &wish, err);
     if (err)
         return err;
-    err = create(comm, layout, &wish, &plan);
+    err = create(comm, wish, &plan);
     comm->next_plan++;
     err = ri_agree(comm, "attention plan", NULL, 0, err);
     assert(err || plan); /* a rank that failed agrees with nobody */
@@ -127,12 +119,15 @@ rondo_status_t rondo_attention_plan(rondo_comm_t comm, rondo_layout_t layout,
                                     const rondo_attention_desc_t *desc,
                                     const rondo_plan_options_t *options, rondo_plan_t *plan)
 {
+    struct ri_wish wish = RI_WISH_INIT;
     int err = comm ? ri_comm_talk_begin(comm, "attention plan")
                    : ri_error(RONDO_ERR_ARGUMENT, "comm is NULL");
 
     if (err)
         return err;
-    err = make(comm, layout, desc, options, plan);
+    err = plan ? ri_wish_check(comm, layout, desc, options, &wish) : ri_error(RONDO_ERR_ARGUMENT, "plan is NULL");
+    err = make(comm, &wish, err, plan);
+    ri_wish_release(&wish);
     ri_comm_talk_end(comm);
     return err;
 }
@@ -157,7 +152,7 @@ rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
 {
     struct ri_wish wish = RI_WISH_INIT;
     struct ri_plan_params params;
-    struct ri_plan *plan;
+    struct ri_plan *plan = NULL;
     int err;
 
     if (!comm)
@@ -168,15 +163,14 @@ rondo_status_t rondo_plan_memory(rondo_comm_t comm, rondo_layout_t layout,
         return ri_error(RONDO_ERR_ARGUMENT, "memory.struct_bytes is %zu, not %zu: "
                         "start from RONDO_PLAN_MEMORY_INIT", memory->struct_bytes, sizeof(*memory));
     err = ri_wish_check(comm, layout, desc, options, &wish);
-    if (err)
-        return err;
-    params = params_of(comm, layout, &wish, NULL);
-    err = ri_plan_create(&params, &plan);
-    if (err)
-        return err;
-    ri_plan_memory(plan, memory);
+    params = params_of(comm, &wish, NULL);
+    if (!err)
+        err = ri_plan_create(&params, &plan);
+    if (!err)
+        ri_plan_memory(plan, memory);
     ri_plan_destroy(plan);
-    return 0;
+    ri_wish_release(&wish);
+    return err;
 }
 
 /* ---- running it ---- */

@@ -74,22 +74,17 @@ static int check_desc(rondo_comm_t comm, rondo_layout_t layout, const rondo_atte
     return err || !desc->kv_layout ? err : check_sizes(desc, desc->kv_layout);
 }
 
-/* Who sees whom: what is wrong with the mask for these layouts, how much work it is, and what it says. */
+/* Who sees whom: what is wrong with the mask for these layouts, and how much work it is. */
 static int look(const struct rondo_layout *layout, struct ri_wish *wish)
 {
     const rondo_attention_desc_t *desc = &wish->desc;
-    struct ri_sight sight;
-    int err = ri_sight_init(&sight, layout, desc->kv_layout ? desc->kv_layout : layout, desc->mask,
+    int err = ri_sight_init(&wish->sight, layout, desc->kv_layout ? desc->kv_layout : layout, desc->mask,
                             desc->mask_params);
 
-    if (err)
-        return err;
-    wish->mask_hash = (int64_t)ri_mask_hash(&sight.mask);
     wish->pairs = 0;
-    for (int r = 0; r < layout->ranks; r++)
-        wish->pairs += (double)ri_sight_query_pairs(&sight, r);
-    ri_sight_release(&sight);
-    return 0;
+    for (int r = 0; !err && r < layout->ranks; r++)
+        wish->pairs += (double)ri_sight_query_pairs(&wish->sight, r);
+    return err;
 }
 
 static int lacks_backward(const rondo_plan_options_t *options, const rondo_kernel_t *kernel)
@@ -216,6 +211,11 @@ int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attentio
     return err ? err : choose(comm, layout, options, wish);
 }
 
+void ri_wish_release(struct ri_wish *wish)
+{
+    ri_sight_release(&wish->sight);
+}
+
 /* ---- comparing ---- */
 
 /* "two-level chunked", "ring q-grad", "none". */
@@ -228,16 +228,15 @@ static const char *scheme_text(const struct ri_scheme *scheme, char *text, size_
     return text;
 }
 
-static const rondo_mask_params_t no_params = RONDO_MASK_PARAMS_INIT;
-
-int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
-                  int status)
+int ri_wish_agree(rondo_comm_t comm, const struct ri_wish *wish, int status)
 {
+    static const struct rondo_layout no_layout;
     static const char *const bindings[] = { "copy", "in place" };
     static const char *const deals[] = { "sequence", "documents" };
     const rondo_attention_desc_t *desc = &wish->desc;
-    const struct rondo_layout *keys = desc->kv_layout ? desc->kv_layout : layout;
-    const rondo_mask_params_t *mask = desc->mask_params ? desc->mask_params : &no_params;
+    const struct rondo_layout *layout = status ? &no_layout : wish->sight.q;
+    const struct rondo_layout *keys = status ? &no_layout : wish->sight.k;
+    const struct ri_mask *mask = &wish->sight.mask;
     const struct ri_config *cost = &comm->config;
     char forward[64], backward[64], scale[32], softcap[32], dropout[32], wire[RI_WIRE_TEXT];
     /* Prices stand before what is chosen by them, so that the cause is named. */
@@ -250,11 +249,11 @@ int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const st
         { "documents", layout->documents }, { "layout (hash)", (int64_t)ri_layout_hash(layout) },
         { "kv_layout", desc->kv_layout != NULL }, { "tokens of kv_layout", keys->tokens },
         { "kv_layout (hash)", (int64_t)ri_layout_hash(keys) },
-        { .name = "mask", .text = ri_mask_name(desc->mask) },
+        { .name = "mask", .text = ri_mask_name(mask->kind) },
         { "mask_params.left", mask->left }, { "mask_params.right", mask->right },
         { "mask_params.prefix", mask->prefix }, { "mask_params.block_tokens", mask->block_tokens },
         { "mask_params.range_count", mask->range_count }, { "mask_params.align_ends", mask->align_ends },
-        { "mask (hash)", wish->mask_hash },
+        { "mask (hash)", status ? 0 : (int64_t)ri_mask_hash(mask) },
         { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
         { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
         { .name = "scale", .text = scale }, { .name = "softcap", .text = softcap },

@@ -17,19 +17,19 @@ struct ri_wish {
     int landing_slots, pieces; /* as the caller gave them */
     const char *host_transfers; /* likewise, borrowed; NULL: as "auto" */
     int64_t hash;              /* of the schedules */
-    int64_t mask_hash;         /* of all that the mask says */
+    struct ri_sight sight;     /* of the caller's layouts; ri_plan_create takes it over */
     double pairs;              /* that are visible, over all ranks */
 };
 
 #define RI_WISH_INIT { .desc = RONDO_ATTENTION_DESC_INIT }
 
-/* Local. */
+/* Local.  Layouts are borrowed until the release, which follows after a failure too. */
 int ri_wish_check(rondo_comm_t comm, rondo_layout_t layout, const rondo_attention_desc_t *desc,
                   const rondo_plan_options_t *options, struct ri_wish *wish);
+void ri_wish_release(struct ri_wish *wish);
 
-/* Compares everything that ranks must have in common; status: what this rank's own check said.
- * Collective. */
-int ri_wish_agree(rondo_comm_t comm, const struct rondo_layout *layout, const struct ri_wish *wish,
-                  int status);
+/* Compares everything that ranks must have in common; status: what this rank's own check said.  Of what it
+ * refused nothing is read.  Collective. */
+int ri_wish_agree(rondo_comm_t comm, const struct ri_wish *wish, int status);
 
 #endif

@@ -40,7 +40,7 @@ int ri_plan_bind(struct ri_plan *plan, const struct ri_batch batch[RI_SIDES])
 {
     int err = 0;
 
-    for (int side = 0; !err && side < RI_SIDES; side++)
+    for (int side = 0; !err && side <= plan->is_cross; side++)
         err = ri_layout_fit(plan->spare[side], batch[side].tokens, batch[side].cu_seqlens, batch[side].documents,
                             batch[side].lengths);
     for (int side = 0; !err && side < RI_SIDES; side++)

@@ -65,25 +65,37 @@ static int hire(struct ri_plan *plan)
     return ri_pool_hire(plan->pool, plan->shape.threads);
 }
 
-/* Who holds which tokens, and who sees whom. */
-static int init_sight(struct ri_plan *plan, const struct rondo_layout *layout, const rondo_attention_desc_t *desc)
+static int copy_layouts(struct ri_plan *plan, const struct rondo_layout *const given[RI_SIDES])
 {
-    const struct rondo_layout *given[RI_SIDES] = { layout, desc->kv_layout ? desc->kv_layout : layout };
     int err = 0;
 
-    plan->is_cross = desc->kv_layout != NULL;
-    for (int side = 0; !err && side < RI_SIDES; side++) {
-        plan->largest[side] = ri_layout_largest(given[side]);
-        plan->max_tokens[side] = ri_layout_most_largest(given[side]);
+    for (int side = 0; !err && side <= plan->is_cross; side++) {
         err = ri_layout_copy(given[side], &plan->layout[side]);
         if (!err)
             err = ri_layout_copy(given[side], &plan->spare[side]);
     }
-    if (!err)
-        err = ri_sight_init(&plan->sight, plan->layout[RI_QUERIES], plan->layout[RI_KEYS], desc->mask,
-                            desc->mask_params);
+    if (!plan->is_cross) {
+        plan->layout[RI_KEYS] = plan->layout[RI_QUERIES];
+        plan->spare[RI_KEYS] = plan->spare[RI_QUERIES];
+    }
+    return err;
+}
+
+/* Who holds which tokens, and who sees whom. */
+static int init_sight(struct ri_plan *plan, struct ri_sight *sight)
+{
+    int err = copy_layouts(plan, (const struct rondo_layout *const[]){ sight->q, sight->k });
+
     if (err)
         return err;
+    plan->sight = *sight;
+    *sight = (struct ri_sight){ .q = NULL };
+    plan->sight.q = plan->layout[RI_QUERIES];
+    plan->sight.k = plan->layout[RI_KEYS];
+    for (int side = 0; side < RI_SIDES; side++) {
+        plan->largest[side] = ri_layout_largest(plan->layout[side]);
+        plan->max_tokens[side] = ri_layout_most_largest(plan->layout[side]);
+    }
     plan->seen_room = ri_sight_bound(&plan->sight).tiles;
     plan->seen = calloc((size_t)plan->seen_room + 1, sizeof(*plan->seen));
     return plan->seen ? 0 : ri_error(RONDO_ERR_MEMORY, "out of memory for %lld tiles of a block pair",
@@ -120,7 +132,8 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
     plan->max_in_flight = params->max_in_flight;
     plan->desc.mask_params = NULL; /* the caller's, as kv_layout */
     plan->desc.kv_layout = NULL;
-    err = init_sight(plan, params->layout, desc);
+    plan->is_cross = desc->kv_layout != NULL;
+    err = init_sight(plan, params->sight);
     plan->shape = shape_of(plan, params->threads);
     if (!err)
         err = init_passes(plan);
@@ -153,7 +166,7 @@ void ri_plan_destroy(struct ri_plan *plan)
     }
     free(plan->seen);
     ri_sight_release(&plan->sight);
-    for (int side = 0; side < RI_SIDES; side++) {
+    for (int side = 0; side <= plan->is_cross; side++) {
         ri_layout_free(plan->layout[side]);
         ri_layout_free(plan->spare[side]);
     }

@@ -154,8 +154,9 @@ struct ri_run {
 struct ri_plan {
     struct ri_place place;
     uint32_t number;                 /* tells messages of plans apart */
-    struct rondo_layout *layout[RI_SIDES]; /* own copies, of the batch that is bound */
-    struct rondo_layout *spare[RI_SIDES];  /* as large, to try another batch in */
+    /* Own copies, of the batch that is bound; and as large, to try another batch in.  Both sides have the same
+     * where is_cross is 0. */
+    struct rondo_layout *layout[RI_SIDES], *spare[RI_SIDES];
     int is_cross;                    /* keys have a layout that the caller gave them */
     struct ri_sight sight;           /* of both */
     rondo_tile_t *seen;              /* [seen_room] tiles of a block pair, while they are cut */
@@ -175,12 +176,12 @@ struct ri_plan {
     uint64_t calls[RI_PASSES];       /* completed */
 };
 
-/* What a plan is made of.  Borrowed for the call and copied, but place.host and pool outlive the plan. */
+/* What a plan is made of.  Borrowed for the call and copied, but sight is taken over, and place.host and pool outlive the plan. */
 struct ri_plan_params {
     struct ri_place place;
     uint32_t number;
-    const struct rondo_layout *layout;
-    const rondo_attention_desc_t *desc; /* valid, defaults filled in; kv_layout NULL: keys have layout, too */
+    struct ri_sight *sight;             /* of layouts that are copied; taken over, and empty then */
+    const rondo_attention_desc_t *desc; /* valid, defaults filled in; kv_layout NULL: both sides have one layout */
     const struct ri_choice *choice;
     const rondo_kernel_t *kernel;
     int max_in_flight;                  /* 1 or more */

@@ -61,14 +61,19 @@ static int make_plan(const struct test *t, rondo_comm_t comm, rondo_layout_t lay
         { .build = everyone, .builder = wanted.build[1] ? build_backward : NULL, .schedule = "wanted",
           .gradients = "" } } };
     rondo_attention_desc_t desc = desc_of(&t->problem);
-    int rank = comm ? comm->rank : 0;
+    int rank = comm ? comm->rank : 0, err;
+    struct ri_sight sight;
     struct ri_plan_params params = {
-        .place = { rank, layout->ranks, t->host, comm ? comm->transport : NULL }, .layout = layout,
+        .place = { rank, layout->ranks, t->host, comm ? comm->transport : NULL }, .sight = &sight,
         .desc = &desc, .choice = &choice, .kernel = t->kernel, .max_in_flight = 1, .pool = pool,
     };
 
     desc.scale = 1 / sqrtf((float)desc.qk_dim);
-    return ri_plan_create(&params, plan);
+    if (ri_sight_init(&sight, layout, layout, desc.mask, desc.mask_params))
+        return -1;
+    err = ri_plan_create(&params, plan);
+    ri_sight_release(&sight);
+    return err;
 }
 
 static int finish(struct ri_run *run, int err)
