@@ -29,6 +29,11 @@ tests_api_test_refuse_SOURCES = tests/api/test_refuse.c $(api_shard)
 tests_api_test_refuse_CFLAGS = $(test_cflags)
 tests_api_test_refuse_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_agree_masks
+tests_api_test_agree_masks_SOURCES = tests/api/test_agree_masks.c $(api_shard)
+tests_api_test_agree_masks_CFLAGS = $(test_cflags)
+tests_api_test_agree_masks_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_start
 tests_api_test_start_SOURCES = tests/api/test_start.c $(api_shard)
 tests_api_test_start_CFLAGS = $(test_cflags)
