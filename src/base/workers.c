@@ -56,7 +56,8 @@ int ri_workers_create(struct ri_workers **workers)
 
 static void take_tasks(struct ri_workers *w, int thread)
 {
-    for (int i = atomic_fetch_add(&w->next_index, 1); i < w->task_count; i = atomic_fetch_add(&w->next_index, 1))
+    for (int i = ri_workers_next(&w->next_index, w->task_count); i < w->task_count;
+         i = ri_workers_next(&w->next_index, w->task_count))
         w->task(w->argument, i, thread);
 }
 

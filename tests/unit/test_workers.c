@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -53,6 +54,19 @@ static void every_task_is_done_once(void **state)
     }
     ri_workers_destroy(w);
     ri_workers_destroy(NULL);
+}
+
+/* So near INT_MAX that one step more for each thread would be below 0. */
+static void indices_end_at_the_count(void **state)
+{
+    atomic_int next;
+
+    (void)state;
+    atomic_init(&next, INT_MAX - 2);
+    assert_int_equal(ri_workers_next(&next, INT_MAX), INT_MAX - 2);
+    assert_int_equal(ri_workers_next(&next, INT_MAX), INT_MAX - 1);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(ri_workers_next(&next, INT_MAX), INT_MAX);
 }
 
 /* Each waits until all are inside: they end only if there are as many threads. */
@@ -155,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_is_done_once),
+        cmocka_unit_test(indices_end_at_the_count),
         cmocka_unit_test(tasks_run_at_the_same_time),
         cmocka_unit_test(workers_serve_all_who_wait_for_them),
         cmocka_unit_test(a_child_works_alone),
