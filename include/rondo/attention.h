@@ -60,7 +60,7 @@ typedef struct rondo_plan_options {
     const char *wire;             /* types in which tensors travel.  NULL: as they are computed with, inputs of
                                    * desc.dtype and sums fp32.  "bf16" or "f16": all of them, or a list such as
                                    * "k:bf16,v:bf16,dk:f16"; lse and delta always travel in fp32 */
-    int threads;                  /* that a bundled kernel computes with; 0: RONDO_THREADS */
+    int threads;                  /* that the kernel may compute with, as its shape says; 0: RONDO_THREADS */
 } rondo_plan_options_t;
 
 #define RONDO_PLAN_OPTIONS_INIT                                                                    \

@@ -125,7 +125,9 @@ typedef struct rondo_kernel {
     const char *name;
     unsigned flags;
     void *context; /* handed to each call */
-    size_t (*workspace_bytes)(void *context, const rondo_kernel_shape_t *shape); /* may be NULL: 0 */
+    /* That a call needs for a shape: the one that calls will have, whose run is not to be called yet.  Asked while
+     * a plan is made, maybe more than once.  May be NULL: 0. */
+    size_t (*workspace_bytes)(void *context, const rondo_kernel_shape_t *shape);
     int (*forward)(void *context, const rondo_kernel_forward_t *args);
     int (*backward)(void *context, const rondo_kernel_backward_t *args); /* may be NULL: no backward */
 } rondo_kernel_t;

@@ -4,7 +4,7 @@
 
 #include <rondo/kernel.h>
 
-/* How many workspaces the tasks of this shape need: one a thread, whether run is known yet or not. */
+/* How many workspaces the tasks of this shape need: one a thread. */
 static inline size_t ri_task_threads(const rondo_kernel_shape_t *shape)
 {
     return shape->threads > 1 ? (size_t)shape->threads : 1;

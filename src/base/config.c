@@ -121,7 +121,7 @@ static const struct variable variables[] = {
      "idle progress calls before a wait first yields the processor"},
     {"RONDO_TEST_*", KIND_ELSEWHERE, "", NULL, NULL, 0, "switches of the tests"},
     {"RONDO_THREADS", KIND_INTEGER, "0", "0", "1024", FIELD(threads),
-     "threads that a bundled kernel computes with, of plans that do not say, the one that waits among them; 0 or "
+     "threads that a kernel may compute with, of plans that do not say, the one that waits among them; 0 or "
      "1: that one alone"},
     {"RONDO_TIMEOUT", KIND_DURATION_MS, "1800s", "1ms", "480h", FIELD(timeout_ms),
      "how long a wait lasts before it ends with an error"},

@@ -56,15 +56,6 @@ static void run_tasks(void *runner, void (*task)(void *argument, int index, int 
     ri_workers_run(plan->pool->workers, plan->shape.threads, task, argument, count);
 }
 
-static int hire(struct ri_plan *plan)
-{
-    if (plan->shape.threads > 1) {
-        plan->shape.run = run_tasks;
-        plan->shape.runner = plan;
-    }
-    return ri_pool_hire(plan->pool, plan->shape.threads);
-}
-
 static int copy_layouts(struct ri_plan *plan, const struct rondo_layout *const given[RI_SIDES])
 {
     int err = 0;
@@ -102,7 +93,7 @@ static int init_sight(struct ri_plan *plan, struct ri_sight *sight)
                                      (long long)plan->seen_room);
 }
 
-static rondo_kernel_shape_t shape_of(const struct ri_plan *plan, int threads)
+static rondo_kernel_shape_t shape_of(struct ri_plan *plan, int threads)
 {
     const rondo_attention_desc_t *desc = &plan->desc;
 
@@ -111,7 +102,7 @@ static rondo_kernel_shape_t shape_of(const struct ri_plan *plan, int threads)
         .q_heads = desc->q_heads, .kv_heads = desc->kv_heads, .qk_dim = desc->qk_dim,
         .v_dim = desc->v_dim, .scale = desc->scale, .softcap = desc->softcap, .dropout = desc->dropout,
         .max_q_tokens = plan->max_tokens[RI_QUERIES], .max_k_tokens = plan->max_tokens[RI_KEYS],
-        .threads = threads > 1 ? threads : 1,
+        .threads = threads > 1 ? threads : 1, .run = threads > 1 ? run_tasks : NULL, .runner = plan,
     };
 }
 
@@ -140,7 +131,7 @@ int ri_plan_create(const struct ri_plan_params *params, struct ri_plan **plan_p)
     if (!err && plan->pool)
         err = reserve(plan);
     if (!err && plan->pool)
-        err = hire(plan);
+        err = ri_pool_hire(plan->pool, plan->shape.threads);
     if (err) {
         ri_plan_destroy(plan);
         return err;

@@ -20,23 +20,58 @@ struct test {
     int told; /* told: what a plan with options.threads 0 has, by RONDO_THREADS */
 };
 
+/* What workspace_bytes was asked for, and what does not fit to it. */
+struct asked {
+    rondo_kernel_shape_t shape;
+    int times, faults;
+};
+
+static size_t asked_workspace(void *context, const rondo_kernel_shape_t *shape)
+{
+    struct asked *asked = context;
+
+    asked->shape = *shape;
+    asked->times++;
+    asked->faults += shape->threads < 1 || (shape->threads > 1) != (shape->run != NULL);
+    return 64 * (size_t)shape->threads;
+}
+
+static int asked_forward(void *context, const rondo_kernel_forward_t *args)
+{
+    struct asked *asked = context;
+
+    asked->faults += args->shape->threads != asked->shape.threads || args->shape->run != asked->shape.run ||
+                     args->shape->max_q_tokens != asked->shape.max_q_tokens;
+    return features_threads_kernel.forward(NULL, args);
+}
+
 /* A forward with so many threads, after which o is in the shard. */
 static int forward(rondo_comm_t comm, rondo_layout_t layout, struct test *t, struct shard *s, int threads, int shown)
 {
     rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
     rondo_attention_desc_t desc = desc_of(&t->problem);
+    rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT;
+    rondo_kernel_t kernel = features_threads_kernel;
+    struct asked asked = { .times = 0 };
     rondo_plan_t plan = NULL;
     char text[1 << 14], words[40];
     int bad;
 
-    options.kernel = &features_threads_kernel;
+    kernel.context = &asked;
+    kernel.workspace_bytes = asked_workspace;
+    kernel.forward = asked_forward;
+    options.kernel = &kernel;
     options.threads = threads;
-    bad = expect(!rondo_attention_plan(comm, layout, &desc, &options, &plan), "plan: %s", rondo_last_error());
+    bad = expect(!rondo_plan_memory(comm, layout, &desc, &options, &memory) && asked.times,
+                 "memory: %s", rondo_last_error());
+    bad += expect(memory.scratch_bytes == 64 * (size_t)shown, "%zu bytes of scratch", memory.scratch_bytes);
+    bad += expect(!rondo_attention_plan(comm, layout, &desc, &options, &plan), "plan: %s", rondo_last_error());
     bad += expect(bad || !shard_both(plan, s), "run: %s", rondo_last_error());
     bad += expect(bad || !rondo_plan_describe(plan, text, sizeof(text), NULL), "describe: %s", rondo_last_error());
     snprintf(words, sizeof(words), shown > 1 ? "kernel: threads, %d threads\n" : "kernel: threads\n", shown);
     bad += expect(bad || strstr(text, words) != NULL, "the description lacks \"%s\"", words);
     rondo_plan_destroy(plan);
+    bad += expect(!asked.faults, "workspace_bytes was asked for other shapes than calls had");
     return bad;
 }
 
