@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Soft-cap, dropout, both with 16-bit types, and threads. */
+#include <float.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -147,12 +148,17 @@ static int two_seeds(struct ri_probe *c, const void *data)
 #define WISH(...) (const struct wish[]){ { __VA_ARGS__ } }
 #define WITH(name, needs, ...) { name, with_wish, WISH(__VA_ARGS__), RI_PROBE_BOTH, needs, 0 }
 
-/* With scale 2.5, scores are of size 12, and the largest about four times a cap of 12. */
+/* With scale 2.5, scores are of size 12, and the largest about four times a cap of 12.  Under the largest of caps
+ * scores are as they are, and under the smallest all are about 0. */
 const struct ri_probe_case ri_probe_options[] = {
     WITH("positions_in_steps", 0, .scale = 0),
     WITH("softcap_30", RONDO_KERNEL_SOFTCAP, .softcap = 30),
     WITH("softcap_1", RONDO_KERNEL_SOFTCAP, .softcap = 1),
     WITH("softcap_near_4", RONDO_KERNEL_SOFTCAP, .softcap = 12, .scale = 2.5f),
+    WITH("softcap_largest", RONDO_KERNEL_SOFTCAP, .softcap = FLT_MAX),
+    WITH("softcap_large", RONDO_KERNEL_SOFTCAP, .softcap = 1e30f),
+    WITH("softcap_small", RONDO_KERNEL_SOFTCAP, .softcap = 1e-30f),
+    WITH("softcap_denormal", RONDO_KERNEL_SOFTCAP, .softcap = 1e-40f),
     WITH("dropout_10", RONDO_KERNEL_DROPOUT, .dropout = 0.1f),
     WITH("dropout_50", RONDO_KERNEL_DROPOUT, .dropout = 0.5f),
     WITH("dropout_of_a_part", RONDO_KERNEL_DROPOUT, .dropout = 0.5f, .first_batch = 3, .first_head = 5),

@@ -2,6 +2,7 @@
 #ifndef RI_KERNEL_CPU_FLASH_H
 #define RI_KERNEL_CPU_FLASH_H
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 
@@ -42,7 +43,7 @@ struct ri_flash_drop {
     uint32_t k_position, k_step;
 };
 
-/* p [rows][RI_FLASH_KEYS] holds scores in base 2, or where cap is not 0 what cap * tanh makes scores of, and
+/* p [rows][RI_FLASH_KEYS] holds scores in base 2, of which cap * tanh(score / cap) is taken where cap is not 0, and
  * becomes 2^(score - lse); dp becomes that times (dp - delta), times 1 - tanh^2 with a cap.  Where drop is not
  * NULL and drops, p and the former dp count as zero.  Rows with lse == +inf become zero whatever they held. */
 struct ri_flash_gradients {
@@ -65,7 +66,7 @@ struct ri_flash_ops {
      * of weights; o [rows][cols] is scaled where the maximum rises. */
     void (*softmax)(float *s, float *top, float *sum, float *o, int rows, int cols);
 
-    /* s [rows][RI_FLASH_KEYS] becomes bound * tanh s. */
+    /* s [rows][RI_FLASH_KEYS] becomes bound * tanh(s / bound); bound and its inverse are normal numbers. */
     void (*cap)(float *s, float bound, int rows);
 
     /* What is dropped of s [rows][RI_FLASH_KEYS] becomes zero. */
@@ -139,15 +140,20 @@ static inline int ri_flash_panel(const rondo_kernel_shape_t *shape, int most)
     return blocks < most / RI_FLASH_KEYS ? (int)blocks * RI_FLASH_KEYS : most;
 }
 
-/* What q is multiplied by, so that scores come out in base 2, or ready for tanh and then ri_flash_cap. */
+/* What q is multiplied by, so that scores come out in base 2. */
 static inline float ri_flash_q_factor(const rondo_kernel_shape_t *shape)
 {
-    return (float)(shape->softcap == 0 ? shape->scale * M_LOG2E : shape->scale / shape->softcap);
+    return (float)(shape->scale * M_LOG2E);
 }
 
+/* The soft-cap in base 2, of which fp32 holds the inverse, too; 0: none.  One above 1e30 changes no bit of a score
+ * below 1e26, and counts as none: tanh would be asked for numbers that fp32 holds with few bits or not at all.  One
+ * below the smallest makes every weight 2^0, as the smallest does. */
 static inline float ri_flash_cap(const rondo_kernel_shape_t *shape)
 {
-    return (float)(shape->softcap * M_LOG2E);
+    if (shape->softcap == 0 || shape->softcap > 1e30f)
+        return 0;
+    return fmaxf((float)(shape->softcap * M_LOG2E), FLT_MIN);
 }
 
 /* What a weight that dropout keeps counts. */

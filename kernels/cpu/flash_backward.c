@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For every key/value head and panel of keys: pack the panel, gather its dk and dv in the workspace
  * from all blocks of queries of all heads that read it, then add them to the caller's.  Scores are
- * made again with q times ri_flash_q_factor, so dk comes out times a factor and dq without scale; both
+ * made again with q times ri_flash_q_factor, so dk comes out in base 2 and dq without scale; both
  * are mended on the way out.  d_o is taken times ri_flash_kept, as dv and what reaches a score need it. */
 #include <math.h>
 #include <string.h>
@@ -238,8 +238,7 @@ static void run_panel(const struct place *at, int kv_head)
                 run_queries(at, i, rows, h);
         }
     at->ops->add_rows(ri_tensor_row(&a->dk, at->b, key, kv_head), a->dk.token_stride, at->w.dk,
-                      at->w.k_row, at->panel_count, shape->qk_dim,
-                      shape->softcap == 0 ? (float)M_LN2 : shape->softcap);
+                      at->w.k_row, at->panel_count, shape->qk_dim, (float)M_LN2);
     at->ops->add_rows(ri_tensor_row(&a->dv, at->b, key, kv_head), a->dv.token_stride, at->w.dv,
                       at->w.v_row, at->panel_count, shape->v_dim, 1);
 }

@@ -110,7 +110,7 @@ static void add_block(const struct place *at, int64_t first, int h, int key, int
                                    .add = 1};
 
     at->ops->gemm(&scores);
-    if (shape->softcap != 0)
+    if (ri_flash_cap(shape) != 0)
         at->ops->cap(w->s + r * RI_FLASH_KEYS, ri_flash_cap(shape), rows);
     if (!is_whole(band, keys))
         hide_keys(w->s, band, keys);

@@ -196,8 +196,10 @@ TARGET static void softmax(float *s, float *top, float *sum, float *o, int rows,
 
 TARGET static void cap(float *s, float bound, int rows)
 {
+    float inverse = 1 / bound;
+
     for (int i = 0; i < rows * RI_FLASH_KEYS; i += VEC)
-        store(s + i, bound * tanh_vec(load(s + i)));
+        store(s + i, bound * tanh_vec(inverse * load(s + i)));
 }
 
 TARGET static void drop(float *s, const struct ri_flash_drop *drop, int rows)
@@ -218,12 +220,13 @@ RI_INLINE TARGET void gradients_row(const struct ri_flash_gradients *g, int r, i
 {
     float *p = g->p + r * RI_FLASH_KEYS, *dp = g->dp + r * RI_FLASH_KEYS;
     float lse = g->lse[r], delta = g->delta[r], bound = g->cap; /* which a store could change, for all gcc knows */
+    float inverse = capped ? 1 / bound : 0;
 
     for (int j = 0; j < RI_FLASH_KEYS; j += VEC) {
         vec score = load(p + j), reached = load(dp + j), slope = {0}, weight, kept_weight;
 
         if (capped) {
-            vec bent = tanh_vec(score);
+            vec bent = tanh_vec(inverse * score);
 
             score = bound * bent;
             slope = 1.0f - bent * bent;
