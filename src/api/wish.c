@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "layout/balance.h"
 
 /* Far below the starts of a pass that messages can tell apart; and as many as RONDO_THREADS may be. */
 enum { MAX_IN_FLIGHT = 1024, MAX_THREADS = 1024 };
@@ -228,32 +229,50 @@ static const char *scheme_text(const struct ri_scheme *scheme, char *text, size_
     return text;
 }
 
-int ri_wish_agree(rondo_comm_t comm, const struct ri_wish *wish, int status)
+static int64_t asked_chunk_tokens(const struct rondo_layout *layout)
 {
-    static const struct rondo_layout no_layout;
-    static const char *const bindings[] = { "copy", "in place" };
+    return layout->balance ? layout->balance->asked_tokens : 0;
+}
+
+enum { SIGHT_FIELDS = 21 };
+
+/* Who holds what and sees whom.  status: nothing is known when it is not 0. */
+static void say_sight(const struct ri_wish *wish, int status, struct ri_field fields[SIGHT_FIELDS])
+{
     static const char *const deals[] = { "sequence", "documents" };
-    const rondo_attention_desc_t *desc = &wish->desc;
+    static const struct rondo_layout no_layout;
     const struct rondo_layout *layout = status ? &no_layout : wish->sight.q;
     const struct rondo_layout *keys = status ? &no_layout : wish->sight.k;
     const struct ri_mask *mask = &wish->sight.mask;
-    const struct ri_config *cost = &comm->config;
-    char forward[64], backward[64], scale[32], softcap[32], dropout[32], wire[RI_WIRE_TEXT];
-    /* Prices stand before what is chosen by them, so that the cause is named. */
-    const struct ri_field fields[] = {
-        { .name = "library version", .text = rondo_version() },
-        { .name = "transport", .text = comm->transport->ops->name },
+    const struct ri_field all[SIGHT_FIELDS] = {
         { .name = "layout kind", .text = rondo_layout_kind_name(layout->kind) },
-        { "tokens", layout->tokens }, { "layout ranks", layout->ranks }, { "dtype", desc->dtype },
+        { "tokens", layout->tokens }, { "layout ranks", layout->ranks },
         { .name = "layout deal", .value = (int64_t)layout->deal, .names = deals, .name_count = 2 },
-        { "documents", layout->documents }, { "layout (hash)", (int64_t)ri_layout_hash(layout) },
-        { "kv_layout", desc->kv_layout != NULL }, { "tokens of kv_layout", keys->tokens },
-        { "kv_layout (hash)", (int64_t)ri_layout_hash(keys) },
+        { "documents", layout->documents }, { "max_documents", layout->max_documents },
+        { "chunk_tokens", asked_chunk_tokens(layout) }, { "layout (hash)", (int64_t)ri_layout_desc_hash(layout) },
+        { "kv_layout", wish->desc.kv_layout != NULL }, { "tokens of kv_layout", keys->tokens },
+        { "max_documents of kv_layout", keys->max_documents },
+        { "chunk_tokens of kv_layout", asked_chunk_tokens(keys) },
+        { "kv_layout (hash)", (int64_t)ri_layout_desc_hash(keys) },
         { .name = "mask", .text = ri_mask_name(mask->kind) },
         { "mask_params.left", mask->left }, { "mask_params.right", mask->right },
         { "mask_params.prefix", mask->prefix }, { "mask_params.block_tokens", mask->block_tokens },
         { "mask_params.range_count", mask->range_count }, { "mask_params.align_ends", mask->align_ends },
         { "mask (hash)", status ? 0 : (int64_t)ri_mask_hash(mask) },
+    };
+
+    memcpy(fields, all, sizeof(all));
+}
+
+int ri_wish_agree(rondo_comm_t comm, const struct ri_wish *wish, int status)
+{
+    static const char *const bindings[] = { "copy", "in place" };
+    const rondo_attention_desc_t *desc = &wish->desc;
+    const struct ri_config *cost = &comm->config;
+    char forward[64], backward[64], scale[32], softcap[32], dropout[32], wire[RI_WIRE_TEXT];
+    /* Prices stand before what is chosen by them, so that the cause is named. */
+    const struct ri_field rest[] = {
+        { "dtype", desc->dtype },
         { "batch", desc->batch }, { "q_heads", desc->q_heads }, { "kv_heads", desc->kv_heads },
         { "qk_dim", desc->qk_dim }, { "v_dim", desc->v_dim },
         { .name = "scale", .text = scale }, { .name = "softcap", .text = softcap },
@@ -278,11 +297,17 @@ int ri_wish_agree(rondo_comm_t comm, const struct ri_wish *wish, int status)
         { "plan number", comm->next_plan }, { "RONDO_VERIFY", comm->config.verify },
         { "schedule (hash)", wish->hash },
     };
+    struct ri_field fields[2 + SIGHT_FIELDS + sizeof(rest) / sizeof(rest[0])] = {
+        { .name = "library version", .text = rondo_version() },
+        { .name = "transport", .text = comm->transport->ops->name },
+    };
 
     /* Nine digits tell every float from every other. */
     snprintf(scale, sizeof(scale), "%.9g", (double)desc->scale);
     ri_wire_print(&wish->choice.wire, wire);
     snprintf(softcap, sizeof(softcap), "%.9g", (double)desc->softcap);
     snprintf(dropout, sizeof(dropout), "%.9g", (double)desc->dropout);
+    say_sight(wish, status, fields + 2);
+    memcpy(fields + 2 + SIGHT_FIELDS, rest, sizeof(rest));
     return ri_agree(comm, "attention plan", fields, (int)(sizeof(fields) / sizeof(fields[0])), status);
 }

@@ -213,5 +213,14 @@ int64_t ri_balance_most_tokens(const struct ri_balance *balance, int64_t tokens,
 
 uint64_t ri_balance_hash(const struct ri_balance *balance)
 {
-    return ri_mix((int64_t)ri_mask_hash(&balance->mask), balance->chunk_tokens);
+    uint64_t hash = ri_mix(0, balance->chunk_tokens);
+
+    for (int64_t c = 0; c < balance->chunks; c++)
+        hash = ri_mix(hash, balance->rank[c]);
+    return hash;
+}
+
+uint64_t ri_balance_desc_hash(const struct ri_balance *balance)
+{
+    return ri_mix(ri_mask_hash(&balance->mask), balance->asked_tokens);
 }

@@ -31,7 +31,9 @@ void ri_balance_deal(struct ri_balance *balance, const struct rondo_layout *layo
 /* The most chunks of a rank, and the most tokens, at any batch of up to so many tokens. */
 int64_t ri_balance_most_chunks(const struct ri_balance *balance, int ranks);
 int64_t ri_balance_most_tokens(const struct ri_balance *balance, int64_t tokens, int ranks);
+/* Of the batch's chunks, whatever the mask says of others; and of what they are dealt by, whatever the batch. */
 uint64_t ri_balance_hash(const struct ri_balance *balance);
+uint64_t ri_balance_desc_hash(const struct ri_balance *balance);
 /* RONDO_ERR_ARGUMENT, of a mask that holds for the whole sequence. */
 int ri_balance_refuse_documents(const struct ri_mask *mask);
 

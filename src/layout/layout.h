@@ -77,8 +77,10 @@ int64_t ri_layout_largest(const struct rondo_layout *layout);
 int64_t ri_layout_most_largest(const struct rondo_layout *layout);
 int64_t ri_layout_position(const struct rondo_layout *layout, int rank, int64_t index);
 void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *rank, int64_t *index);
-/* Of all that says who holds what. */
+/* Of who holds what of the batch, and of its documents: equal for the same batch, fitted or made for it. */
 uint64_t ri_layout_hash(const struct rondo_layout *layout);
+/* Of that, and of all that says how other batches are dealt out, and which there may be. */
+uint64_t ri_layout_desc_hash(const struct rondo_layout *layout);
 
 /* ---- how one sequence is dealt out (maps.c) ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a layout says of shards, positions and owners. */
+#include "base/hash.h"
 #include "base/minmax.h"
 #include "layout/balance.h"
 
@@ -101,6 +102,13 @@ void ri_layout_owner(const struct rondo_layout *layout, int64_t position, int *r
 uint64_t ri_layout_hash(const struct rondo_layout *layout)
 {
     return layout->hash;
+}
+
+uint64_t ri_layout_desc_hash(const struct rondo_layout *layout)
+{
+    uint64_t hash = ri_mix(ri_mix(layout->hash, layout->most_tokens), layout->max_documents);
+
+    return layout->balance ? ri_mix(hash, (int64_t)ri_balance_desc_hash(layout->balance)) : hash;
 }
 
 int ri_layout_is_token(const struct rondo_layout *layout, int64_t position)
