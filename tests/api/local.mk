@@ -146,6 +146,11 @@ tests_api_test_bind_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wr
 	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=ri_bootstrap_allgather,--wrap=ri_pieces_list
 tests_api_test_bind_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_bind_balanced
+tests_api_test_bind_balanced_SOURCES = tests/api/test_bind_balanced.c $(api_shard)
+tests_api_test_bind_balanced_CFLAGS = $(test_cflags)
+tests_api_test_bind_balanced_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_bind_documents
 tests_api_test_bind_documents_SOURCES = tests/api/test_bind_documents.c $(api_shard)
 tests_api_test_bind_documents_CFLAGS = $(test_cflags)

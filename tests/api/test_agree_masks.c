@@ -184,6 +184,57 @@ static void what_a_mask_reads_may_not(void **state)
     assert_int_equal(run_ranks(RANKS, 0, 60, differ_body, test_of(differences, 8)), 0);
 }
 
+/* ---- layouts ---- */
+
+static void up_to_3(struct order *o) { o->layout.max_documents = 3; }
+static void up_to_4(struct order *o) { o->layout.max_documents = 4; }
+
+static void balanced(struct order *o)
+{
+    o->layout.kind = RONDO_LAYOUT_BALANCED, o->layout.mask = RONDO_MASK_CAUSAL;
+}
+
+/* As chosen for the batch, but not for shorter ones. */
+static void chunks_of_1(struct order *o) { o->layout.chunk_tokens = 1; }
+static void for_full(struct order *o) { o->layout.mask = RONDO_MASK_FULL; }
+
+static void for_blocks(struct order *o)
+{
+    o->layout.kind = RONDO_LAYOUT_BALANCED, o->layout.mask = RONDO_MASK_BLOCKS;
+    o->params.block_tokens = 6, o->params.blocks = blocks;
+}
+
+static void cross(struct order *o)
+{
+    balanced(o);
+    o->kv_layout = o->layout;
+}
+
+static void kv_up_to_2(struct order *o) { o->kv_layout.max_documents = 2; }
+static void kv_chunks_of_1(struct order *o) { o->kv_layout.chunk_tokens = 1; }
+static void kv_for_strict(struct order *o) { o->kv_layout.mask = RONDO_MASK_STRICT; }
+static void kv_for_prefix_of_0(struct order *o) { o->kv_layout.mask = RONDO_MASK_PREFIX; } /* deals as causal */
+
+static void layouts_may_be_bound_to_the_same(void **state)
+{
+    static const struct difference differences[] = {
+        { up_to_3, up_to_4, "max_documents is ", "4 on rank " },
+        { NULL, up_to_4, "max_documents is ", "4 on rank " },
+        { balanced, chunks_of_1, "chunk_tokens is ", "1 on rank " },
+        { balanced, for_full, "layout (hash) is ", NULL },
+        { for_blocks, set_other_blocks, "layout (hash) is ", NULL },
+        { cross, kv_up_to_2, "max_documents of kv_layout is ", "2 on rank " },
+        { cross, kv_chunks_of_1, "chunk_tokens of kv_layout is ", "1 on rank " },
+        { cross, kv_for_strict, "kv_layout (hash) is ", NULL },
+        { cross, kv_for_prefix_of_0, "kv_layout (hash) is ", NULL },
+    };
+
+    (void)state;
+    assert_int_equal(run_ranks(RANKS, 0, 60, differ_body, test_of(differences, 9)), 0);
+}
+
+/* ---- what is refused ---- */
+
 /* The size that the params say is all the memory that they have. */
 static rondo_mask_params_t *small_params(size_t bytes)
 {
@@ -230,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_mask_does_not_read_may_differ),
         cmocka_unit_test(what_a_mask_reads_may_not),
+        cmocka_unit_test(layouts_may_be_bound_to_the_same),
         cmocka_unit_test(refused_params_are_not_read),
     };
 
