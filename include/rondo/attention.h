@@ -70,7 +70,7 @@ typedef struct rondo_plan_options {
  * caller's, and must stay where they are and unwritten (outputs: untouched) until the request is done,
  * well or not: ranks of one host may read the inputs in place.  After an error they are the caller's again,
  * but for a kernel of another rank that reads them for more than 2 s after this one has given up.
- * With n == 0 every pointer may be NULL. */
+ * With n == 0 every pointer but sinks may be NULL. */
 typedef struct rondo_attention_fwd {
     size_t struct_bytes;
     const void *q; /* [batch][n][q_heads][qk_dim] */
@@ -80,7 +80,7 @@ typedef struct rondo_attention_fwd {
     float *lse;    /* [batch][q_heads][n], written: natural log of the sum of exp of the row's scores */
     int64_t tokens; /* for which o and lse were made, as rondo_saved_create says; a plan that is bound to
                      * another length refuses.  0: not compared */
-    const float *sinks; /* [q_heads], equal on all ranks; with desc.has_sinks alone */
+    const float *sinks; /* [q_heads], equal on all ranks, which compare; with desc.has_sinks alone */
     uint64_t seed;      /* of dropout: equal on all ranks, and in the backward of this forward */
 } rondo_attention_fwd_t;
 

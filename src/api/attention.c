@@ -218,7 +218,7 @@ static int check_length(const struct ri_plan *plan, int64_t tokens)
 }
 
 /* Sinks, and in a backward their gradient, are given if and only if the plan was made with them. */
-static int check_sinks(const struct ri_plan *plan, const struct pointer *field)
+static int check_presence(const struct ri_plan *plan, const struct pointer *field)
 {
     if (plan->desc.has_sinks)
         return check_pointers(plan, field, 1);
@@ -227,9 +227,18 @@ static int check_sinks(const struct ri_plan *plan, const struct pointer *field)
     return ri_error(RONDO_ERR_ARGUMENT, "tensors.%s is given, and the plan was made without has_sinks", field->name);
 }
 
-/* A sink of -inf takes no weight; any other is finite. */
-static int check_sink_values(const struct ri_plan *plan, const float *sinks)
+/* Also a rank without tokens gives sinks: it compares them with those of its neighbours, who may have no other in
+ * common.  One of -inf takes no weight; any other is finite. */
+static int check_sinks(const struct ri_plan *plan, const float *sinks)
 {
+    const struct pointer field = { "sinks", sinks };
+    int err = check_presence(plan, &field);
+
+    if (err)
+        return err;
+    if (plan->desc.has_sinks && !sinks)
+        return ri_error(RONDO_ERR_ARGUMENT, "tensors.sinks is NULL, and the plan was made with has_sinks; give all ranks "
+                        "the same, also those without tokens");
     for (int h = 0; sinks && h < plan->desc.q_heads; h++)
         if (isnan(sinks[h]) || sinks[h] == INFINITY)
             return ri_error(RONDO_ERR_ARGUMENT, "tensors.sinks[%d] is %g; give a finite one, or -inf (none)", h,
@@ -283,15 +292,13 @@ static int forward(rondo_plan_t plan, const rondo_attention_fwd_t *tensors, void
     const struct pointer pointers[] = {
         { "q", tensors->q }, { "k", tensors->k, RI_KEYS }, { "v", tensors->v, RI_KEYS },
         { "o", tensors->o }, { "lse", tensors->lse },
-    }, sinks = { "sinks", tensors->sinks };
+    };
 
     err = check_length(plan->plan, tensors->tokens);
     if (!err)
         err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
     if (!err)
-        err = check_sinks(plan->plan, &sinks);
-    if (!err)
-        err = check_sink_values(plan->plan, tensors->sinks);
+        err = check_sinks(plan->plan, tensors->sinks);
     if (!err)
         err = ri_plan_take(plan->plan, RI_FORWARD, &run);
     if (err)
@@ -318,17 +325,15 @@ static int backward(rondo_plan_t plan, const rondo_attention_bwd_t *tensors, voi
         { "q", tensors->q },     { "k", tensors->k, RI_KEYS },   { "v", tensors->v, RI_KEYS },
         { "o", tensors->o },     { "lse", tensors->lse }, { "d_o", tensors->d_o },
         { "dq", tensors->dq },   { "dk", tensors->dk, RI_KEYS }, { "dv", tensors->dv, RI_KEYS },
-    }, sinks = { "sinks", tensors->sinks }, d_sinks = { "d_sinks", tensors->d_sinks };
+    }, d_sinks = { "d_sinks", tensors->d_sinks };
 
     err = check_length(plan->plan, tensors->tokens);
     if (!err)
         err = check_pointers(plan->plan, pointers, sizeof(pointers) / sizeof(pointers[0]));
     if (!err)
-        err = check_sinks(plan->plan, &sinks);
+        err = check_sinks(plan->plan, tensors->sinks);
     if (!err)
-        err = check_sinks(plan->plan, &d_sinks);
-    if (!err)
-        err = check_sink_values(plan->plan, tensors->sinks);
+        err = check_presence(plan->plan, &d_sinks);
     if (!err)
         err = ri_plan_take(plan->plan, RI_BACKWARD, &run);
     if (err)

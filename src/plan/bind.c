@@ -105,7 +105,7 @@ static int check_given(const struct ri_stamp *mine, const struct ri_stamp *their
     if (theirs->seed != mine->seed)
         return ri_error(RONDO_ERR_MISMATCH, "tensors.seed is %" PRIu64 " on rank %d and %" PRIu64 " on rank %d; "
                         "give the same seed on every rank", mine->seed, rank, theirs->seed, peer);
-    if (mine->sinks && theirs->sinks && mine->sinks != theirs->sinks)
+    if (mine->sinks != theirs->sinks)
         return ri_error(RONDO_ERR_MISMATCH, "tensors.sinks of rank %d are not those of rank %d; give the same "
                         "on every rank", rank, peer);
     return 0;

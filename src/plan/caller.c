@@ -55,11 +55,14 @@ static void fold_sinks(struct ri_run *run)
     int64_t n = own_tokens(plan);
     int heads = plan->desc.q_heads, dim = plan->desc.v_dim;
 
-    for (int64_t b = 0; b < plan->desc.batch; b++)
-        for (int64_t i = 0; i < n; i++)
-            for (int h = 0; h < heads && is_token(plan, i); h++)
+    for (int64_t i = 0; i < n; i++) {
+        if (!is_token(plan, i))
+            continue;
+        for (int64_t b = 0; b < plan->desc.batch; b++)
+            for (int h = 0; h < heads; h++)
                 fold_sink(run->o + ((b * n + i) * heads + h) * dim, run->lse + (b * heads + h) * n + i,
                           run->sinks[h], dim);
+    }
 }
 
 void ri_run_finish(struct ri_run *run)
@@ -125,7 +128,8 @@ static void fill_delta(const struct ri_run *run, const rondo_attention_bwd_t *te
         }
 }
 
-/* What the rows of one head add to the gradient of its sink, whose weight is exp(sink - lse) and whose value is 0. */
+/* What the rows of one head add to the gradient of its sink, whose weight is exp(sink - lse) and whose value is 0.
+ * Where the sink has no weight, delta may be anything. */
 static double sink_gradient(const struct ri_plan *plan, const rondo_attention_bwd_t *tensors, int h)
 {
     int64_t n = own_tokens(plan);
@@ -135,10 +139,10 @@ static double sink_gradient(const struct ri_plan *plan, const rondo_attention_bw
     for (int64_t b = 0; b < plan->desc.batch; b++)
         for (int64_t i = 0; i < n; i++) {
             double lse = tensors->lse[(b * heads + h) * n + i];
-            int64_t at = ((b * n + i) * heads + h) * dim;
+            double weight = lse == -INFINITY ? 0 : exp(tensors->sinks[h] - lse);
 
-            if (lse != -INFINITY)
-                sum -= exp(tensors->sinks[h] - lse) * delta_of(plan, tensors, at);
+            if (weight != 0)
+                sum -= weight * delta_of(plan, tensors, ((b * n + i) * heads + h) * dim);
         }
     return sum;
 }

@@ -245,6 +245,40 @@ static void a_row_that_sees_nothing_has_the_sink_alone(void **state)
     problem_release(&t->problem);
 }
 
+/* d_o of the head whose sink has no weight may be anything where its gradient is asked for. */
+static int infinite_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
+    rondo_attention_desc_t desc = features_desc(t);
+    rondo_plan_t plan = NULL;
+    struct shard s;
+    int bad;
+
+    shard_init(&s, layout, rank, &t->problem);
+    for (int64_t i = 0; i < t->problem.batch * s.n; i++)
+        s.d_o[i * HEADS * t->problem.v_dim] = INFINITY;
+    bad = expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &plan), "plan: %s", rondo_last_error());
+    bad += expect(bad || !both(t, plan, &s, rank), "run: %s", rondo_last_error());
+    bad += expect(t->d_sinks[rank][0] == 0, "gradient %g of no sink", (double)t->d_sinks[rank][0]);
+    rondo_plan_destroy(plan);
+    shard_release(&s);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void no_sink_has_no_gradient(void **state)
+{
+    struct test *t = test_of(1, 11);
+
+    (void)state;
+    give_sinks(t);
+    assert_int_equal(run_ranks(2, 0, 60, infinite_body, t), 0);
+    problem_release(&t->problem);
+}
+
 /* ---- what is refused ---- */
 
 static int refused(rondo_plan_t plan, const struct shard *s, const float *sinks, float *d_sinks, const char *words)
@@ -311,6 +345,41 @@ static void what_does_not_fit_is_refused(void **state)
     problem_release(&t->problem);
 }
 
+/* Of three ranks with one token the last has none, and gives sinks of its own. */
+static int empty_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
+    rondo_attention_desc_t desc = features_desc(t);
+    rondo_plan_t plan = NULL;
+    struct shard s;
+    int bad, err;
+
+    shard_init(&s, layout, rank, &t->problem);
+    bad = expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &plan), "plan: %s", rondo_last_error());
+    bad += refused(plan, &s, NULL, NULL, "tensors.sinks is NULL");
+    t->sinks[rank][1] = (float)(rank == 2);
+    err = both(t, plan, &s, rank);
+    bad += expect_error(err, err == RONDO_ERR_PEER ? err : RONDO_ERR_MISMATCH, "tensors.sinks", "rank 2",
+                        "sinks of rank 2");
+    rondo_plan_destroy(plan);
+    shard_release(&s);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void ranks_without_tokens_give_sinks_too(void **state)
+{
+    struct test *t = test_of(0, 1);
+
+    (void)state;
+    t->options.schedule = "ring";
+    assert_int_equal(run_ranks(3, 0, 60, empty_body, t), 0);
+    problem_release(&t->problem);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,7 +387,9 @@ int main(void)
         cmocka_unit_test(a_kernel_that_does_not_merge_will_do),
         cmocka_unit_test(shards_may_be_empty),
         cmocka_unit_test(a_row_that_sees_nothing_has_the_sink_alone),
+        cmocka_unit_test(no_sink_has_no_gradient),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(ranks_without_tokens_give_sinks_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
