@@ -137,7 +137,7 @@ typedef struct rondo_plan_memory {
     size_t start_bytes[2]; /* blocks of one start under way: 0 forward, 1 backward (0: has none) */
     size_t pool_bytes;     /* max_in_flight times the larger of them */
     size_t scratch_bytes;  /* the kernel's workspace, and partial results when it does not merge */
-    size_t table_bytes;    /* of the plan alone: steps, tiles, messages of each run; about */
+    size_t table_bytes;    /* of the plan alone: layouts, mask, steps, tiles, messages of each run; about */
 } rondo_plan_memory_t;
 
 #define RONDO_PLAN_MEMORY_INIT { sizeof(rondo_plan_memory_t), { 0, 0 }, 0, 0, 0 }

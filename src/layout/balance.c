@@ -109,6 +109,14 @@ void ri_balance_destroy(struct ri_balance *balance)
     free(balance);
 }
 
+size_t ri_balance_bytes(const struct ri_balance *balance, int ranks)
+{
+    return sizeof(*balance) + ri_mask_bytes(&balance->mask) +
+           (size_t)balance->room * (sizeof(*balance->rank) + sizeof(*balance->work) + sizeof(*balance->order)) +
+           (size_t)ranks * (sizeof(*balance->load) + sizeof(*balance->held)) +
+           ((size_t)balance->area_room + 1) * sizeof(*balance->areas);
+}
+
 /* ---- dealing ---- */
 
 static void weigh_area(struct ri_balance *balance, const struct ri_area *area)

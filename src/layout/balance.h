@@ -24,6 +24,7 @@ struct ri_balance {
 int ri_balance_create(const rondo_layout_desc_t *desc, struct ri_balance **balance);
 int ri_balance_copy(const struct ri_balance *balance, int ranks, struct ri_balance **copy);
 void ri_balance_destroy(struct ri_balance *balance);
+size_t ri_balance_bytes(const struct ri_balance *balance, int ranks);
 
 /* Fills chunks and rank by the layout's tokens and documents. */
 void ri_balance_deal(struct ri_balance *balance, const struct rondo_layout *layout);

@@ -247,6 +247,16 @@ int ri_layout_fit(struct rondo_layout *layout, int64_t tokens, const int64_t *cu
     return 0;
 }
 
+size_t ri_layout_bytes(const struct rondo_layout *layout)
+{
+    size_t documents = (size_t)layout->max_documents;
+
+    return sizeof(*layout) + layout->run_room * sizeof(*layout->runs) +
+           ((size_t)layout->ranks + 1) * sizeof(*layout->first_run) +
+           (documents ? 2 * documents + 1 : 0) * sizeof(int64_t) +
+           (layout->balance ? ri_balance_bytes(layout->balance, layout->ranks) : 0);
+}
+
 void ri_layout_free(struct rondo_layout *layout)
 {
     if (!layout)

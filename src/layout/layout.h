@@ -43,6 +43,8 @@ int ri_layout_copy(const struct rondo_layout *layout, struct rondo_layout **copy
 int ri_layout_fit(struct rondo_layout *layout, int64_t tokens, const int64_t *cu_seqlens, int documents,
                   const int64_t *lengths);
 void ri_layout_free(struct rondo_layout *layout);
+/* Memory that it has. */
+size_t ri_layout_bytes(const struct rondo_layout *layout);
 
 int ri_layout_check_desc(const rondo_layout_desc_t *desc);
 int ri_layout_check_documents(int64_t tokens, const int64_t *cu_seqlens, int documents, const int64_t *lengths);

@@ -145,6 +145,13 @@ void ri_mask_release(struct ri_mask *mask)
     mask->range_areas = NULL;
 }
 
+size_t ri_mask_bytes(const struct ri_mask *mask)
+{
+    return (size_t)mask->block_rows * (size_t)mask->block_cols +
+           (size_t)mask->range_count * sizeof(*mask->ranges) +
+           (size_t)mask->range_area_count * sizeof(*mask->range_areas);
+}
+
 uint64_t ri_mask_hash(const struct ri_mask *mask)
 {
     uint64_t hash = ri_mix(ri_mix(ri_mix(0, mask->kind), mask->left), mask->right);

@@ -41,6 +41,8 @@ int ri_mask_init(struct ri_mask *mask, rondo_mask_t kind, const rondo_mask_param
                  int64_t k_tokens);
 int ri_mask_copy(const struct ri_mask *mask, struct ri_mask *copy);
 void ri_mask_release(struct ri_mask *mask);
+/* What it has beside itself. */
+size_t ri_mask_bytes(const struct ri_mask *mask);
 uint64_t ri_mask_hash(const struct ri_mask *mask);
 
 /* Whether the query at one position sees the key at another: from the definition, pair by pair, and sharing

@@ -125,6 +125,11 @@ void ri_sight_release(struct ri_sight *sight)
     sight->count = sight->room = 0;
 }
 
+size_t ri_sight_bytes(const struct ri_sight *sight)
+{
+    return ri_mask_bytes(&sight->mask) + ((size_t)sight->room + 1) * sizeof(*sight->areas);
+}
+
 /* ---- tiles ---- */
 
 /* b > 0; C rounds towards zero, which is up for a negative quotient. */

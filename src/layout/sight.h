@@ -21,6 +21,8 @@ int ri_sight_init(struct ri_sight *sight, const struct rondo_layout *q, const st
 /* After a layout was fitted to another batch; allocates nothing. */
 int ri_sight_fit(struct ri_sight *sight);
 void ri_sight_release(struct ri_sight *sight);
+/* What it has beside itself; layouts are not its own. */
+size_t ri_sight_bytes(const struct ri_sight *sight);
 
 /* Tiles of a block pair: the queries of shard q_rank against the keys of shard k_rank.  Writes at most max
  * (tiles may be NULL with max 0) and returns how many there are.  None is empty, no pair is in two, and no

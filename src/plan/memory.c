@@ -74,6 +74,16 @@ static size_t run_bytes(const struct ri_pass *pass)
            2 * (size_t)pass->plan->place.ranks * sizeof(struct ri_stamp) + ri_engine_bytes(s);
 }
 
+/* Who holds what, and sees whom; layouts have spares as large. */
+static size_t sight_bytes(const struct ri_plan *plan)
+{
+    size_t bytes = ri_sight_bytes(&plan->sight) + ((size_t)plan->seen_room + 1) * sizeof(*plan->seen);
+
+    for (int side = 0; side <= plan->is_cross; side++)
+        bytes += 2 * ri_layout_bytes(plan->layout[side]);
+    return bytes;
+}
+
 void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory)
 {
     struct ri_need need = ri_plan_need(plan);
@@ -82,7 +92,7 @@ void ri_plan_memory(const struct ri_plan *plan, rondo_plan_memory_t *memory)
     memory->pool_bytes = (size_t)need.arenas * need.arena_bytes;
     for (int i = 0; i < RI_SCRATCH_USES; i++)
         memory->scratch_bytes += need.scratch_bytes[i];
-    memory->table_bytes = sizeof(*plan);
+    memory->table_bytes = sizeof(*plan) + sight_bytes(plan);
     if (plan->place.transport->ops->reserve)
         memory->table_bytes += (size_t)ri_plan_messages(plan) * plan->place.transport->message_bytes;
     for (int i = 0; i < RI_PASSES; i++) {

@@ -92,9 +92,14 @@ check_PROGRAMS += tests/api/test_memory
 tests_api_test_memory_SOURCES = tests/api/test_memory.c tests/api/allocations.c tests/api/allocations.h \
 	$(api_shard)
 tests_api_test_memory_CFLAGS = $(test_cflags)
-tests_api_test_memory_LDFLAGS = -Wl,--wrap=aligned_alloc \
-	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+tests_api_test_memory_LDFLAGS = -Wl,--wrap=aligned_alloc
 tests_api_test_memory_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/api/test_tables
+tests_api_test_tables_SOURCES = tests/api/test_tables.c $(api_shard)
+tests_api_test_tables_CFLAGS = $(test_cflags)
+tests_api_test_tables_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+tests_api_test_tables_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_orders
 tests_api_test_orders_SOURCES = tests/api/test_orders.c $(api_shard)

@@ -7,8 +7,6 @@
 
 #include <cmocka.h>
 
-#include <malloc.h>
-
 #include "tests/api/allocations.h"
 #include "tests/api/shard.h"
 
@@ -388,87 +386,6 @@ static void a_pool_that_cannot_grow_stays_as_it_was(void **state)
         run(ranks, &shape, &options, grow_body);
 }
 
-/* ---- tables ---- */
-
-/* What the thread holds of the heap, as it is given: a few bytes more than asked for. */
-static _Thread_local size_t held;
-
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-
-static void *hold(void *memory)
-{
-    held += malloc_usable_size(memory);
-    return memory;
-}
-
-void *__wrap_malloc(size_t bytes)
-{
-    return hold(__real_malloc(bytes));
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    return hold(__real_calloc(count, bytes));
-}
-
-void *__wrap_realloc(void *memory, size_t bytes)
-{
-    held -= malloc_usable_size(memory);
-    return hold(__real_realloc(memory, bytes));
-}
-
-void __wrap_free(void *memory)
-{
-    held -= malloc_usable_size(memory);
-    __real_free(memory);
-}
-
-/* The pool is there: a plan before has made it, and its memory is no table. */
-static int tables_body(int rank, int ranks, void *arg)
-{
-    struct test *t = arg;
-    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
-    rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
-    rondo_attention_desc_t desc = desc_of(&t->problem);
-    rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT;
-    rondo_plan_t before = NULL, plan = NULL;
-    size_t was, took;
-    int bad = expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &before) &&
-                         !rondo_plan_memory(comm, layout, &desc, &t->options, &memory), "%s", rondo_last_error());
-
-    was = held;
-    bad += expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &plan), "%s", rondo_last_error());
-    took = held - was;
-    bad += expect(memory.table_bytes < took + took / 10 && memory.table_bytes > took - took / 4,
-                  "rank %d of %d: tables are said to be %zu bytes, and are %zu", rank, ranks,
-                  memory.table_bytes, took);
-    rondo_plan_destroy(plan);
-    rondo_plan_destroy(before);
-    rondo_layout_destroy(layout);
-    rondo_comm_destroy(comm);
-    return bad;
-}
-
-static void tables_are_what_is_allocated(void **state)
-{
-    static const char *const schedules[] = { "ring", "direct" };
-    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
-
-    (void)state;
-    for (int i = 0; i < 8; i++) {
-        options.schedule = schedules[i % 2];
-        options.max_in_flight = i < 4 ? 1 : 4;
-        run(2 + i % 3, &shape, &options, tables_body);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,7 +397,6 @@ int main(void)
         cmocka_unit_test(tables_do_not_grow_with_chunks_times_rows),
         cmocka_unit_test(every_shorter_length_has_room),
         cmocka_unit_test(a_pool_that_cannot_grow_stays_as_it_was),
-        cmocka_unit_test(tables_are_what_is_allocated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
