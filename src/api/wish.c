@@ -180,8 +180,8 @@ static int choose(rondo_comm_t comm, const struct rondo_layout *layout,
     if (err)
         return err;
     if (comm->config.verify && options->wire && memcmp(&wish->choice.wire, &none, sizeof(none)) != 0)
-        return ri_error(RONDO_ERR_UNSUPPORTED, "wire is \"%s\", and RONDO_VERIFY knows no rounding on the way; unset "
-                        "one of them", options->wire);
+        return ri_error(RONDO_ERR_UNSUPPORTED, "wire is \"%s\", and rounding on the way hides what RONDO_VERIFY looks "
+                        "for; verify the plan without wire, or unset RONDO_VERIFY", options->wire);
     err = ri_plan_hash(&wish->choice, &wish->hash);
     return err == RONDO_ERR_ARGUMENT && options->landing_slots ? name_landing_slots(err, options) : err;
 }
