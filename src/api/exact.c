@@ -2,7 +2,7 @@
 /* Attention from its definition.  Row (b, i, h) has scores s_j = scale q_i.k_j, weights p_j = exp(s_j - lse),
  * o = sum_j z_j p_j v_j; with g_j = p_j (z_j dO.v_j - dO.o) s'_j:  dq = scale sum_j g_j k_j,
  * dk_j += scale g_j q_i,  dv_j += z_j p_j dO.  z_j is 1, or what dropout makes of it; s'_j is 1, or the derivative
- * of the soft-cap. */
+ * of the soft-cap.  A sink is a score of value 0: its gradient is -sum_i exp(sink - lse_i) dO_i.o_i. */
 #include "api/exact.h"
 
 #include <assert.h>
@@ -54,12 +54,9 @@ size_t ri_exact_input_bytes(const struct ri_sight *sight, const rondo_attention_
     return bytes;
 }
 
-static int expect(struct ri_exact *x, enum ri_tensor tensor)
+static int expect(struct ri_expected *e, int64_t count)
 {
-    struct ri_expected *e = &x->expected[tensor];
-    int64_t n = ri_layout_tokens(layout_of(x->sight, tensor), x->rank);
-
-    e->count = (int64_t)ri_tensor_elements(&x->desc, tensor, n);
+    e->count = count;
     e->value = calloc((size_t)e->count + 1, sizeof(*e->value));
     e->size = calloc((size_t)e->count + 1, sizeof(*e->size));
     return e->value && e->size ? 0 : -1;
@@ -94,8 +91,13 @@ static int allocate(struct ri_exact *x)
         if (!x->shards[r])
             return -1;
     }
-    for (int i = 0; !err && i < (x->kind == RI_BACKWARD ? 5 : 2); i++)
-        err = expect(x, outputs[i]);
+    for (int i = 0; !err && i < (x->kind == RI_BACKWARD ? 5 : 2); i++) {
+        int64_t n = ri_layout_tokens(layout_of(x->sight, outputs[i]), x->rank);
+
+        err = expect(&x->expected[outputs[i]], (int64_t)ri_tensor_elements(&x->desc, outputs[i], n));
+    }
+    if (!err && x->kind == RI_BACKWARD && x->desc.has_sinks)
+        err = expect(&x->d_sinks, x->desc.q_heads);
     return err;
 }
 
@@ -134,15 +136,20 @@ static void release_inputs(struct ri_exact *x)
     x->shards = NULL;
 }
 
+static void release_expected(struct ri_expected *e)
+{
+    free(e->value);
+    free(e->size);
+}
+
 void ri_exact_destroy(struct ri_exact *x)
 {
     if (!x)
         return;
     release_inputs(x);
-    for (int t = 0; t < RI_TENSORS; t++) {
-        free(x->expected[t].value);
-        free(x->expected[t].size);
-    }
+    for (int t = 0; t < RI_TENSORS; t++)
+        release_expected(&x->expected[t]);
+    release_expected(&x->d_sinks);
     for (int side = 0; side < RI_SIDES; side++) {
         free(x->tokens[side]);
         free(x->places[side]);
@@ -284,6 +291,17 @@ static void sum_delta(const struct ri_exact *x, struct row *row)
     }
 }
 
+/* What the row gives to the gradient of its sink, of which an error of lse makes as large a one. */
+static void keep_sink(const struct ri_exact *x, const struct row *row)
+{
+    double weight = row->seen > 0 ? exp((double)x->sinks[row->head] - row->lse) : 0;
+
+    if (weight == 0)
+        return;
+    x->d_sinks.value[row->head] -= weight * row->delta;
+    x->d_sinks.size[row->head] += (row->gain + fabs(row->lse)) * (weight + weight_floor) * row->delta_size;
+}
+
 static int is_ours(const struct ri_exact *x, enum ri_side side, int64_t position)
 {
     return x->places[side][position].rank == x->rank;
@@ -327,6 +345,8 @@ static void solve_row(const struct ri_exact *x, struct row *row)
     if (x->kind == RI_FORWARD)
         return;
     sum_delta(x, row);
+    if (ours && x->sinks)
+        keep_sink(x, row);
     for (int64_t j = 0; j < row->seen; j++)
         if (ours || is_ours(x, RI_KEYS, row->keys[j]))
             exchange_gradients(x, row, j);

@@ -36,6 +36,7 @@ struct ri_exact {
     double rounding;             /* to the caller's type, as a multiple of RI_EXACT_RELATIVE; 0: fp32 */
     struct ri_exact_place *places[RI_SIDES]; /* [tokens of the side] who holds a position */
     struct ri_expected expected[RI_TENSORS]; /* O and LSE; of a backward also DQ, DK and DV */
+    struct ri_expected d_sinks;  /* [q_heads] of the rank's queries, in the backward of a plan with sinks, else none */
 };
 
 /* The tensors that a rank's inputs are, ends with RI_TENSORS: q, k, v, and d_o of a backward. */

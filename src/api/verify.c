@@ -23,6 +23,7 @@ struct ri_verify {
     uint32_t plan;
     struct ri_exact *exact;
     const void *outputs[RI_TENSORS]; /* the caller's, and o and lse that it gave a backward */
+    const float *d_sinks;            /* NULL: none */
 };
 
 void ri_verify_destroy(struct ri_verify *verify)
@@ -42,7 +43,7 @@ struct gathering {
     enum ri_pass_kind kind;
     const void *const *tensors; /* [RI_TENSORS] of this start */
     uint64_t seed;              /* of its dropout; 0 without */
-    const float *sinks;
+    const float *sinks, *d_sinks; /* NULL: none */
     struct ri_exact *exact;     /* where the inputs go; NULL on ranks that only send */
     char *mine, *all;           /* [slice_bytes], [size][slice_bytes] */
     size_t slice_bytes;
@@ -170,20 +171,24 @@ static int verify_unlocked(struct gathering *g, struct ri_verify **verify_p)
     }
     verify->plan = g->plan->number;
     memcpy(verify->outputs, g->tensors, sizeof(verify->outputs));
+    verify->d_sinks = g->d_sinks;
     *verify_p = verify;
     return 0;
 }
 
-static int verify_start(struct rondo_plan *plan, const struct ri_run *run, const void *const *tensors,
-                        uint64_t seed, const float *sinks, struct ri_verify **verify)
+/* g holds what the caller gave. */
+static int verify_start(struct rondo_plan *plan, const struct ri_run *run, struct gathering g,
+                        struct ri_verify **verify)
 {
-    struct gathering g = { .comm = plan->comm, .plan = plan->plan, .kind = run->pass->kind, .tensors = tensors,
-                           .seed = plan->plan->desc.dropout > 0 ? seed : 0, .sinks = sinks };
     int err;
 
     *verify = NULL;
     if (!plan->comm->config.verify || run->number != 0)
         return 0;
+    g.comm = plan->comm;
+    g.plan = plan->plan;
+    g.kind = run->pass->kind;
+    g.seed = plan->plan->desc.dropout > 0 ? g.seed : 0;
     ri_family_unlock(plan->comm->family);
     err = verify_unlocked(&g, verify);
     ri_family_relock(plan->comm->family);
@@ -203,8 +208,9 @@ int ri_verify_forward(struct rondo_plan *plan, const struct ri_run *run, const r
         [RI_T_Q] = tensors->q, [RI_T_K] = tensors->k,     [RI_T_V] = tensors->v,
         [RI_T_O] = tensors->o, [RI_T_LSE] = tensors->lse,
     };
+    struct gathering g = { .tensors = all, .seed = tensors->seed, .sinks = tensors->sinks };
 
-    return verify_start(plan, run, all, tensors->seed, tensors->sinks, verify);
+    return verify_start(plan, run, g, verify);
 }
 
 int ri_verify_backward(struct rondo_plan *plan, const struct ri_run *run, const rondo_attention_bwd_t *tensors,
@@ -215,8 +221,10 @@ int ri_verify_backward(struct rondo_plan *plan, const struct ri_run *run, const 
         [RI_T_O] = tensors->o,     [RI_T_LSE] = tensors->lse, [RI_T_D_O] = tensors->d_o,
         [RI_T_DQ] = tensors->dq,   [RI_T_DK] = tensors->dk, [RI_T_DV] = tensors->dv,
     };
+    struct gathering g = { .tensors = all, .seed = tensors->seed, .sinks = tensors->sinks,
+                           .d_sinks = tensors->d_sinks };
 
-    return verify_start(plan, run, all, tensors->seed, tensors->sinks, verify);
+    return verify_start(plan, run, g, verify);
 }
 
 /* ---- its end ---- */
@@ -283,6 +291,15 @@ static int refuse(const struct ri_verify *v, enum ri_tensor tensor, int64_t i)
                     allowed(e, type, i));
 }
 
+static int refuse_sink(const struct ri_verify *v, int64_t head)
+{
+    const struct ri_expected *e = &v->exact->d_sinks;
+
+    return ri_error(RONDO_ERR_VERIFY, "plan %u, backward: d_sinks of rank %d is wrong: head %lld is %.9g, not %.9g; "
+                    "%.2g may differ", v->plan, v->exact->rank, (long long)head, (double)v->d_sinks[head],
+                    e->value[head], allowed(e, RONDO_F32, head));
+}
+
 int ri_verify_compare(const struct ri_verify *v)
 {
     struct comparison c = { 0 };
@@ -295,6 +312,12 @@ int ri_verify_compare(const struct ri_verify *v)
                        ri_tensor_type(&v->exact->desc, (enum ri_tensor)t));
         if (c.excess > 1)
             return refuse(v, (enum ri_tensor)t, c.worst);
+        excess = fmax(excess, c.excess);
+    }
+    if (v->d_sinks) {
+        compare_tensor(&c, &v->exact->d_sinks, v->d_sinks, RONDO_F32);
+        if (c.excess > 1)
+            return refuse_sink(v, c.worst);
         excess = fmax(excess, c.excess);
     }
     ri_log(RI_LOG_INFO, "verify", "plan %u, %s: %lld values of rank %d are right, the largest difference is "

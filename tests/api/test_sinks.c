@@ -53,19 +53,34 @@ static rondo_attention_desc_t features_desc(const struct test *t)
     return desc;
 }
 
-static int both(struct test *t, rondo_plan_t plan, struct shard *s, int rank)
+static int forward_of(struct test *t, rondo_plan_t plan, struct shard *s, int rank)
 {
     rondo_attention_fwd_t fwd = shard_forward_tensors(s);
-    rondo_attention_bwd_t bwd = shard_backward_tensors(s);
     rondo_request_t request = NULL;
     int err;
 
-    fwd.seed = bwd.seed = t->features.seed;
-    fwd.sinks = bwd.sinks = t->sinks[rank];
-    bwd.d_sinks = t->d_sinks[rank];
+    fwd.seed = t->features.seed;
+    fwd.sinks = t->sinks[rank];
     err = rondo_attention_forward(plan, &fwd, NULL, &request);
-    if (!err)
-        err = rondo_wait(&request, WAIT_MS);
+    return err ? err : rondo_wait(&request, WAIT_MS);
+}
+
+static rondo_attention_bwd_t backward_of(struct test *t, struct shard *s, int rank)
+{
+    rondo_attention_bwd_t bwd = shard_backward_tensors(s);
+
+    bwd.seed = t->features.seed;
+    bwd.sinks = t->sinks[rank];
+    bwd.d_sinks = t->d_sinks[rank];
+    return bwd;
+}
+
+static int both(struct test *t, rondo_plan_t plan, struct shard *s, int rank)
+{
+    rondo_attention_bwd_t bwd = backward_of(t, s, rank);
+    rondo_request_t request = NULL;
+    int err = forward_of(t, plan, s, rank);
+
     if (!err)
         err = rondo_attention_backward(plan, &bwd, NULL, &request);
     return err ? err : rondo_wait(&request, WAIT_MS);
@@ -279,6 +294,68 @@ static void no_sink_has_no_gradient(void **state)
     problem_release(&t->problem);
 }
 
+/* ---- RONDO_VERIFY ---- */
+
+/* Rank 0 verifies plan 0; its gradient of sink 2 is spoilt while the backward is under way, and after it was made. */
+static int spoil_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
+    rondo_attention_desc_t desc = features_desc(t);
+    rondo_request_t request = NULL;
+    rondo_attention_bwd_t bwd;
+    rondo_plan_t plan = NULL;
+    struct shard s;
+    int bad, err;
+
+    shard_init(&s, layout, rank, &t->problem);
+    bad = expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &plan), "plan: %s", rondo_last_error());
+    bad += expect(bad || !forward_of(t, plan, &s, rank), "forward: %s", rondo_last_error());
+    bwd = backward_of(t, &s, rank);
+    bad += expect(!rondo_attention_backward(plan, &bwd, NULL, &request), "start: %s", rondo_last_error());
+    t->d_sinks[rank][2] += 0.01f;
+    err = rondo_wait(&request, WAIT_MS);
+    if (rank == 0)
+        bad += expect_error(err, RONDO_ERR_VERIFY, "plan 0, backward: d_sinks of rank 0 is wrong", "head 2 is",
+                            "verification");
+    rondo_plan_destroy(plan);
+    shard_release(&s);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void verification_finds_a_wrong_gradient(void **state)
+{
+    struct test *t = test_of(1, 29);
+
+    (void)state;
+    give_sinks(t);
+    setenv("RONDO_VERIFY", "1", 1);
+    assert_int_equal(run_ranks(2, 0, 60, spoil_body, t), 0);
+    unsetenv("RONDO_VERIFY");
+    problem_release(&t->problem);
+}
+
+static void verification_passes_right_ones(void **state)
+{
+    (void)state;
+    setenv("RONDO_VERIFY", "1", 1);
+    for (int large = 0; large < 2; large++) {
+        struct test *t = test_of(1, large ? 29 : 2);
+
+        give_sinks(t);
+        run_everywhere(t);
+        t->features.softcap = 2;
+        t->features.dropout = 0.2f;
+        t->features.seed = 99;
+        run_everywhere(t);
+        problem_release(&t->problem);
+    }
+    unsetenv("RONDO_VERIFY");
+}
+
 /* ---- what is refused ---- */
 
 static int refused(rondo_plan_t plan, const struct shard *s, const float *sinks, float *d_sinks, const char *words)
@@ -388,6 +465,8 @@ int main(void)
         cmocka_unit_test(shards_may_be_empty),
         cmocka_unit_test(a_row_that_sees_nothing_has_the_sink_alone),
         cmocka_unit_test(no_sink_has_no_gradient),
+        cmocka_unit_test(verification_finds_a_wrong_gradient),
+        cmocka_unit_test(verification_passes_right_ones),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(ranks_without_tokens_give_sinks_too),
     };
