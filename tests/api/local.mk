@@ -169,9 +169,10 @@ tests_api_test_reserve_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,-
 tests_api_test_reserve_LDADD = $(test_ldadd)
 
 api_features = tests/api/features.c tests/api/features.h
+api_scores = tests/api/scores.c tests/api/scores.h $(api_features)
 
 check_PROGRAMS += tests/api/test_dropout
-tests_api_test_dropout_SOURCES = tests/api/test_dropout.c $(api_features) $(api_shard)
+tests_api_test_dropout_SOURCES = tests/api/test_dropout.c $(api_scores) $(api_shard)
 tests_api_test_dropout_CFLAGS = $(test_cflags)
 tests_api_test_dropout_LDADD = $(test_ldadd)
 
@@ -193,7 +194,7 @@ tests_api_test_kernel_threads_CFLAGS = $(test_cflags)
 tests_api_test_kernel_threads_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_sinks
-tests_api_test_sinks_SOURCES = tests/api/test_sinks.c $(api_features) $(api_shard)
+tests_api_test_sinks_SOURCES = tests/api/test_sinks.c $(api_scores) $(api_shard)
 tests_api_test_sinks_CFLAGS = $(test_cflags)
 tests_api_test_sinks_LDADD = $(test_ldadd)
 

@@ -179,6 +179,18 @@ int shard_both(rondo_plan_t plan, const struct shard *s)
     return err ? err : shard_backward(plan, s);
 }
 
+int run_both(rondo_plan_t plan, const rondo_attention_fwd_t *fwd, const rondo_attention_bwd_t *bwd)
+{
+    rondo_request_t request = NULL;
+    int err = rondo_attention_forward(plan, fwd, NULL, &request);
+
+    if (!err)
+        err = rondo_wait(&request, WAIT_MS);
+    if (!err)
+        err = rondo_attention_backward(plan, bwd, NULL, &request);
+    return err ? err : rondo_wait(&request, WAIT_MS);
+}
+
 /* ---- against the oracle ---- */
 
 static void widen(double *worst, double difference)
@@ -250,15 +262,32 @@ int run_problem(rondo_comm_t comm, rondo_layout_kind_t kind, const struct proble
     return bad;
 }
 
-rondo_comm_t comm_of(struct meeting *meeting, int rank, int ranks, const char *transport)
+static rondo_comm_t comm_or_exit(struct meeting *meeting, int rank, int ranks, const rondo_config_t *config)
 {
-    rondo_config_t config = RONDO_CONFIG_INIT;
     rondo_comm_t comm = NULL;
 
-    config.transport = transport;
-    if (meet(meeting, rank, ranks, &config, &comm)) {
+    if (meet(meeting, rank, ranks, config, &comm)) {
         fprintf(stderr, "# rank %d of %d, no communicator: %s\n", rank, ranks, rondo_last_error());
         exit(1);
     }
     return comm;
+}
+
+rondo_comm_t comm_of(struct meeting *meeting, int rank, int ranks, const char *transport)
+{
+    rondo_config_t config = RONDO_CONFIG_INIT;
+
+    config.transport = transport;
+    return comm_or_exit(meeting, rank, ranks, &config);
+}
+
+rondo_comm_t comm_on_host(struct meeting *meeting, int rank, int ranks, const char *transport, int ranks_per_host)
+{
+    rondo_config_t config = RONDO_CONFIG_INIT;
+    char host[16];
+
+    snprintf(host, sizeof(host), "host%d", ranks_per_host ? rank / ranks_per_host : 0);
+    config.transport = transport;
+    config.host_id = host;
+    return comm_or_exit(meeting, rank, ranks, &config);
 }

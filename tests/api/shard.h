@@ -43,6 +43,8 @@ rondo_attention_bwd_t shard_backward_tensors(const struct shard *s);
 int shard_forward(rondo_plan_t plan, const struct shard *s);
 int shard_backward(rondo_plan_t plan, const struct shard *s);
 int shard_both(rondo_plan_t plan, const struct shard *s);
+/* The same of any tensors: forward, then backward.  The status of the first that fails. */
+int run_both(rondo_plan_t plan, const rondo_attention_fwd_t *fwd, const rondo_attention_bwd_t *bwd);
 
 /* The largest difference from the oracle of o and lse, or of dq, dk and dv; NaN stays NaN. */
 double shard_forward_error(const struct shard *s, const struct problem *p);
@@ -54,5 +56,7 @@ int run_problem(rondo_comm_t comm, rondo_layout_kind_t kind, const struct proble
 
 /* A communicator of this rank; exits when it cannot be made. */
 rondo_comm_t comm_of(struct meeting *meeting, int rank, int ranks, const char *transport);
+/* The same on pretended hosts of so many ranks each; 0: all on one. */
+rondo_comm_t comm_on_host(struct meeting *meeting, int rank, int ranks, const char *transport, int ranks_per_host);
 
 #endif

@@ -328,26 +328,12 @@ static int expect_sane(rondo_plan_t plan, const struct problem *p)
                         (unsigned long long)stats.bound_bytes);
 }
 
-static rondo_comm_t comm_on_host(struct test *t, int rank, int ranks)
-{
-    rondo_config_t config = RONDO_CONFIG_INIT;
-    rondo_comm_t comm = NULL;
-    char host[16];
-
-    snprintf(host, sizeof(host), "host%d", t->ranks_per_host ? rank / t->ranks_per_host : 0);
-    config.transport = "self";
-    config.host_id = host;
-    if (meet(&t->meeting, rank, ranks, &config, &comm))
-        exit(1);
-    return comm;
-}
-
 /* All ranks fail, and say why: those next to the odd one by their own comparison, or by what it told. */
 static int odd_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
     int64_t usual = t->problem.tokens - 1, odd = t->problem.tokens - 4;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, "self", t->ranks_per_host);
     rondo_plan_t plan = plan_of(comm, t, t->problem.tokens, ranks);
     char mine[32], theirs[32];
     struct shard s, other;

@@ -40,20 +40,6 @@ struct grouped {
     const char *transport;
 };
 
-static rondo_comm_t comm_on_host(struct test *t, int rank, int ranks)
-{
-    rondo_config_t config = RONDO_CONFIG_INIT;
-    rondo_comm_t comm = NULL;
-    char host[16];
-
-    snprintf(host, sizeof(host), "host%d", t->ranks_per_host ? rank / t->ranks_per_host : 0);
-    config.transport = "self";
-    config.host_id = host;
-    if (meet(&t->meeting, rank, ranks, &config, &comm))
-        exit(1);
-    return comm;
-}
-
 /* ---- counters ---- */
 
 /* What every transport does, and the bytes of which are a formula. */
@@ -63,7 +49,7 @@ static const rondo_plan_options_t copying = { .struct_bytes = sizeof(copying), .
 static int count_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, "self", t->ranks_per_host);
     rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     rondo_plan_t plan = NULL;
@@ -221,7 +207,7 @@ static int text_body(int rank, int ranks, void *arg)
     static const char *const words[] = { "ring", "kv_grad", "zigzag", "31 tokens over 2 ranks", "causal mask",
                                          "batch 2", "4 query heads, 2 key heads", "8 and 12", "flash", "self" };
     struct test *t = arg;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, "self", t->ranks_per_host);
     rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     rondo_plan_options_t options = copying;
@@ -276,7 +262,7 @@ static int unchunked_body(int rank, int ranks, void *arg)
 {
     static const char line[] = "chunks of 256 bytes are asked for, but what is read in place moves whole: K\n";
     struct test *t = arg;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, "self", t->ranks_per_host);
     rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     int bad = 0;

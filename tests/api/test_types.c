@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,38 +27,17 @@ struct test {
     rondo_plan_stats_t stats[MAX_RANKS];
 };
 
-static rondo_comm_t comm_on_host(struct test *t, int rank, int ranks)
-{
-    rondo_config_t config = RONDO_CONFIG_INIT;
-    rondo_comm_t comm = NULL;
-    char host[16];
-
-    snprintf(host, sizeof(host), "host%d", t->ranks_per_host ? rank / t->ranks_per_host : 0);
-    config.transport = "self";
-    config.host_id = host;
-    if (meet(&t->meeting, rank, ranks, &config, &comm))
-        exit(1);
-    return comm;
-}
-
 /* o of an fp32 plan on the same numbers, and the gradients that it makes of the rounded o. */
 static int run_wide(struct test *t, rondo_plan_t plan, const struct shard *s, struct shard *wide,
                     const float *sinks, float *d_sinks)
 {
     rondo_attention_fwd_t fwd = shard_forward_tensors(wide);
     rondo_attention_bwd_t bwd = shard_backward_tensors(wide);
-    rondo_request_t request = NULL;
-    int err;
 
     fwd.sinks = bwd.sinks = t->has_sinks ? sinks : NULL;
     bwd.d_sinks = t->has_sinks ? d_sinks : NULL;
     bwd.o = s->o;
-    err = rondo_attention_forward(plan, &fwd, NULL, &request);
-    if (!err)
-        err = rondo_wait(&request, WAIT_MS);
-    if (!err)
-        err = rondo_attention_backward(plan, &bwd, NULL, &request);
-    return err ? err : rondo_wait(&request, WAIT_MS);
+    return run_both(plan, &fwd, &bwd);
 }
 
 static int is_rounded(const struct test *t, const char *what, const float *got, float *wide, size_t count)
@@ -83,7 +61,7 @@ static int body(int rank, int ranks, void *arg)
 {
     static const float sinks[HEADS] = { -INFINITY, -1, 0, 2 };
     struct test *t = arg;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, "self", t->ranks_per_host);
     rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     rondo_plan_t plan = NULL, wide_plan = NULL;
@@ -253,7 +231,7 @@ static void half_the_bytes_travel(void **state)
 static int saved_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, "self", t->ranks_per_host);
     rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     rondo_attention_fwd_t fwd = RONDO_ATTENTION_FWD_INIT;
@@ -310,7 +288,7 @@ static int verify_body(int rank, int ranks, void *arg)
     struct test *t = arg;
     rondo_plan_options_t options = t->options;
     rondo_kernel_t kernel = features_kernel;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, "self", t->ranks_per_host);
     rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     rondo_plan_t plan = NULL;

@@ -34,20 +34,6 @@ struct test {
     char text[MAX_RANKS][1 << 16];
 };
 
-static rondo_comm_t comm_on_host(struct test *t, int rank, int ranks)
-{
-    rondo_config_t config = RONDO_CONFIG_INIT;
-    rondo_comm_t comm = NULL;
-    char host[16];
-
-    snprintf(host, sizeof(host), "host%d", t->ranks_per_host ? rank / t->ranks_per_host : 0);
-    config.transport = t->transport;
-    config.host_id = host;
-    if (meet(&t->meeting, rank, ranks, &config, &comm))
-        exit(1);
-    return comm;
-}
-
 static uint64_t add_bits(uint64_t hash, const float *x, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -81,7 +67,7 @@ static int run_twice(struct test *t, rondo_plan_t plan, struct shard *s, int ran
 static int body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, t->transport, t->ranks_per_host);
     rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     rondo_plan_t plan = NULL;
@@ -361,7 +347,7 @@ static void words_are_read_and_refused(void **state)
 static int wrong_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, t->transport, t->ranks_per_host);
     rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     rondo_plan_options_t options = t->options;
@@ -388,7 +374,7 @@ static void ranks_compare(void **state)
 static int verify_body(int rank, int ranks, void *arg)
 {
     struct test *t = arg;
-    rondo_comm_t comm = comm_on_host(t, rank, ranks);
+    rondo_comm_t comm = comm_on_host(&t->meeting, rank, ranks, t->transport, t->ranks_per_host);
     rondo_layout_t layout = layout_of(t->kind, t->problem.tokens, ranks);
     rondo_attention_desc_t desc = desc_of(&t->problem);
     rondo_plan_t plan = NULL;

@@ -55,7 +55,6 @@ int typed_both(rondo_plan_t plan, struct typed *t, struct shard *s, const float 
 {
     rondo_attention_fwd_t fwd = RONDO_ATTENTION_FWD_INIT;
     rondo_attention_bwd_t bwd = RONDO_ATTENTION_BWD_INIT;
-    rondo_request_t request = NULL;
     int err;
 
     fwd.q = bwd.q = t->q;
@@ -71,13 +70,7 @@ int typed_both(rondo_plan_t plan, struct typed *t, struct shard *s, const float 
     bwd.dv = t->dv;
     fwd.sinks = bwd.sinks = sinks;
     bwd.d_sinks = d_sinks;
-    err = rondo_attention_forward(plan, &fwd, NULL, &request);
-    if (!err)
-        err = rondo_wait(&request, WAIT_MS);
-    if (!err)
-        err = rondo_attention_backward(plan, &bwd, NULL, &request);
-    if (!err)
-        err = rondo_wait(&request, WAIT_MS);
+    err = run_both(plan, &fwd, &bwd);
     widen(t, s);
     return err;
 }
