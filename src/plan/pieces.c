@@ -147,6 +147,9 @@ static int cut_block_pair(struct cut *cut, const struct ri_operand *query, const
                                    plan->seen_room);
     int err = 0;
 
+    if (count > plan->seen_room)
+        return ri_error(RONDO_ERR_INTERNAL, "%lld tiles of a block pair, and there is room for %lld", (long long)count,
+                        (long long)plan->seen_room);
     cut->least_rows = cuts_keys(&cut->chunks) ? chunked_rows(pair.all[0].count, chunks) : 0;
     for (uint32_t c = 0; !err && c < chunks; c++) {
         pair.chunk[0] = pair.all[0];

@@ -154,6 +154,7 @@ tests_api_test_bind_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/api/test_bind_balanced
 tests_api_test_bind_balanced_SOURCES = tests/api/test_bind_balanced.c $(api_shard)
 tests_api_test_bind_balanced_CFLAGS = $(test_cflags)
+tests_api_test_bind_balanced_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ri_sight_tiles
 tests_api_test_bind_balanced_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_bind_documents

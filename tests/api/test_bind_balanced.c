@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "layout/sight.h"
 #include "tests/api/shard.h"
 
 enum { LONGEST = 40 };
@@ -150,11 +151,61 @@ static void a_plan_balanced_for_ranges(void **state)
     run(RONDO_MASK_RANGES);
 }
 
+/* ---- more tiles than were thought of ---- */
+
+/* Of a block pair, beside those that there are. */
+static _Thread_local int64_t more_tiles;
+
+int64_t __real_ri_sight_tiles(const struct ri_sight *sight, int q_rank, int k_rank, rondo_tile_t *tiles, int64_t max);
+int64_t __wrap_ri_sight_tiles(const struct ri_sight *sight, int q_rank, int k_rank, rondo_tile_t *tiles, int64_t max);
+
+int64_t __wrap_ri_sight_tiles(const struct ri_sight *sight, int q_rank, int k_rank, rondo_tile_t *tiles, int64_t max)
+{
+    return __real_ri_sight_tiles(sight, q_rank, k_rank, tiles, max) + more_tiles;
+}
+
+static int too_many_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_layout_t layout = layout_of(RONDO_LAYOUT_ZIGZAG, LONGEST, ranks);
+    rondo_attention_desc_t desc = desc_of(&t->problems[0]);
+    rondo_plan_t plan = NULL;
+    struct shard s;
+    int bad = expect(!rondo_attention_plan(comm, layout, &desc, NULL, &plan), "plan: %s", rondo_last_error());
+
+    shard_init(&s, layout, rank, &t->problems[0]);
+    more_tiles = 1 << 20;
+    bad += expect_error(rondo_plan_bind(plan, 9, NULL, 0), RONDO_ERR_INTERNAL, "tiles of a block pair", "room for 4",
+                        "too many tiles");
+    more_tiles = 0;
+    bad += expect(!rondo_plan_bind(plan, LONGEST, NULL, 0) && !shard_both(plan, &s), "%s", rondo_last_error());
+    bad += expect(shard_forward_error(&s, &t->problems[0]) <= SHARD_BAR, "results are off");
+    shard_release(&s);
+    rondo_plan_destroy(plan);
+    rondo_layout_destroy(layout);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void more_tiles_than_there_is_room_for(void **state)
+{
+    struct test *t = shared_memory(sizeof(*t));
+
+    (void)state;
+    t->problems[0] = (struct problem){ .batch = 1, .tokens = LONGEST, .causal = 1, .q_heads = 2, .kv_heads = 1,
+                                       .qk_dim = 4, .v_dim = 4 };
+    problem_init(&t->problems[0], 1);
+    assert_int_equal(run_ranks(2, 0, 60, too_many_body, t), 0);
+    problem_release(&t->problems[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_balanced_for_blocks),
         cmocka_unit_test(a_plan_balanced_for_ranges),
+        cmocka_unit_test(more_tiles_than_there_is_room_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
