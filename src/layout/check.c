@@ -5,13 +5,15 @@
 #include "base/status.h"
 #include "layout/layout.h"
 
+/* No entry before this one descends, so that none is below the first, 0. */
 static int check_entry(const int64_t *cu_seqlens, int d, const int64_t *lengths)
 {
-    int64_t slots = cu_seqlens[d + 1] - cu_seqlens[d];
+    int64_t slots;
 
     if (cu_seqlens[d + 1] < cu_seqlens[d])
         return ri_error(RONDO_ERR_ARGUMENT, "cu_seqlens[%d] is %" PRId64 ", below cu_seqlens[%d], %" PRId64
                         ": it must ascend", d + 1, cu_seqlens[d + 1], d, cu_seqlens[d]);
+    slots = cu_seqlens[d + 1] - cu_seqlens[d];
     if (lengths && (lengths[d] < 0 || lengths[d] > slots))
         return ri_error(RONDO_ERR_ARGUMENT, "lengths[%d] is %" PRId64 ": document %d has room for 0 to %" PRId64
                         " tokens by cu_seqlens", d, lengths[d], d, slots);

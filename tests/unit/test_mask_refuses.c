@@ -90,6 +90,20 @@ static void lengths_that_do_not_fit(void **state)
     refuse(&desc, "lengths[0] is -1", "0 to 4");
 }
 
+/* No difference of two of them is a number. */
+static void bounds_at_the_ends_of_numbers(void **state)
+{
+    rondo_layout_desc_t desc = packed(RONDO_LAYOUT_ZIGZAG);
+
+    (void)state;
+    desc.cu_seqlens = (const int64_t[]){0, INT64_MAX, INT64_MIN, TOKENS};
+    refuse(&desc, "cu_seqlens[2] is -9223372036854775808", "cu_seqlens[1], 9223372036854775807");
+    desc.cu_seqlens = (const int64_t[]){0, INT64_MAX, INT64_MAX, INT64_MAX};
+    refuse(&desc, "cu_seqlens[3]", "9223372036854775807");
+    desc.lengths = (const int64_t[]){INT64_MAX, 0, 1};
+    refuse(&desc, "lengths[2] is 1", "0 to 0");
+}
+
 static void balanced_layouts_refuse(void **state)
 {
     rondo_layout_desc_t desc = packed(RONDO_LAYOUT_BALANCED);
@@ -244,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(documents_without_what_belongs_to_them),
         cmocka_unit_test(lengths_that_do_not_fit),
+        cmocka_unit_test(bounds_at_the_ends_of_numbers),
         cmocka_unit_test(balanced_layouts_refuse),
         cmocka_unit_test(masks_without_params),
         cmocka_unit_test(numbers_of_masks),
