@@ -30,4 +30,10 @@ static inline size_t ri_min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* The quotient, rounded up; b > 0.  C rounds towards zero, which is up for a negative one. */
+static inline int64_t ri_divide_up(int64_t a, int64_t b)
+{
+    return a / b + (a % b > 0);
+}
+
 #endif

@@ -12,14 +12,9 @@
 /* Where chunk_tokens is chosen. */
 enum { CHUNKS_PER_RANK = 16 };
 
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
 static int64_t tokens_of_chunk(const struct ri_balance *balance, int64_t tokens, int ranks)
 {
-    return balance->asked_tokens ? balance->asked_tokens : divide_up(tokens, (int64_t)CHUNKS_PER_RANK * ranks);
+    return balance->asked_tokens ? balance->asked_tokens : ri_divide_up(tokens, (int64_t)CHUNKS_PER_RANK * ranks);
 }
 
 /* ---- making one ---- */
@@ -30,11 +25,15 @@ static int allocate(struct ri_balance *balance, int ranks)
 
     balance->rank = calloc(room, sizeof(*balance->rank));
     balance->work = calloc(room, sizeof(*balance->work));
-    balance->order = calloc(room, sizeof(*balance->order));
-    balance->load = calloc((size_t)ranks, sizeof(*balance->load));
+    balance->heaviest = calloc(room, sizeof(*balance->heaviest));
+    balance->next = calloc(room, sizeof(*balance->next));
+    balance->spare = calloc((size_t)ranks, sizeof(*balance->spare));
     balance->held = calloc((size_t)ranks, sizeof(*balance->held));
+    balance->lightest = calloc((size_t)ranks, sizeof(*balance->lightest));
+    balance->first = calloc((size_t)ranks, sizeof(*balance->first));
     balance->areas = calloc((size_t)balance->area_room + 1, sizeof(*balance->areas));
-    if (balance->rank && balance->work && balance->order && balance->load && balance->held && balance->areas)
+    if (balance->rank && balance->work && balance->heaviest && balance->next && balance->spare && balance->held &&
+        balance->lightest && balance->first && balance->areas)
         return 0;
     return ri_error(RONDO_ERR_MEMORY, "out of memory to balance %zu chunks over %d ranks", room, ranks);
 }
@@ -60,7 +59,7 @@ int ri_balance_create(const rondo_layout_desc_t *desc, struct ri_balance **balan
         err = ri_balance_refuse_documents(&made->mask);
     if (!err) {
         made->asked_tokens = desc->chunk_tokens;
-        made->room = made->asked_tokens ? divide_up(desc->tokens, made->asked_tokens)
+        made->room = made->asked_tokens ? ri_divide_up(desc->tokens, made->asked_tokens)
                                         : ri_min64(desc->tokens, (int64_t)CHUNKS_PER_RANK * desc->ranks);
         made->area_room = ri_mask_most_areas(&made->mask, &plain, &plain);
         err = allocate(made, desc->ranks);
@@ -102,9 +101,12 @@ void ri_balance_destroy(struct ri_balance *balance)
     ri_mask_release(&balance->mask);
     free(balance->rank);
     free(balance->work);
-    free(balance->order);
-    free(balance->load);
+    free(balance->heaviest);
+    free(balance->next);
+    free(balance->spare);
     free(balance->held);
+    free(balance->lightest);
+    free(balance->first);
     free(balance->areas);
     free(balance);
 }
@@ -112,8 +114,8 @@ void ri_balance_destroy(struct ri_balance *balance)
 size_t ri_balance_bytes(const struct ri_balance *balance, int ranks)
 {
     return sizeof(*balance) + ri_mask_bytes(&balance->mask) +
-           (size_t)balance->room * (sizeof(*balance->rank) + sizeof(*balance->work) + sizeof(*balance->order)) +
-           (size_t)ranks * (sizeof(*balance->load) + sizeof(*balance->held)) +
+           (size_t)balance->room * (sizeof(*balance->rank) + 3 * sizeof(int64_t)) +
+           (size_t)ranks * 4 * sizeof(int64_t) +
            ((size_t)balance->area_room + 1) * sizeof(*balance->areas);
 }
 
@@ -130,83 +132,102 @@ static void weigh_area(struct ri_balance *balance, const struct ri_area *area)
     }
 }
 
-static int comes_first(const struct ri_balance *balance, int64_t a, int64_t b)
+/* Whatever has the largest key comes first, of several the lowest; first in item[0]. */
+struct heap {
+    const int64_t *key;
+    int64_t *item, count;
+};
+
+static int comes_before(const struct heap *heap, int64_t a, int64_t b)
 {
-    return balance->work[a] != balance->work[b] ? balance->work[a] > balance->work[b] : a < b;
+    return heap->key[a] != heap->key[b] ? heap->key[a] > heap->key[b] : a < b;
 }
 
-/* Of a heap whose parents come after their children. */
-static void sift(const struct ri_balance *balance, int64_t parent, int64_t count)
+/* Puts the item at `parent` into its place among those below it. */
+static void sift(const struct heap *heap, int64_t parent)
 {
-    int64_t *order = balance->order, moved = order[parent];
+    int64_t *item = heap->item, moved = item[parent];
 
-    for (int64_t child; (child = 2 * parent + 1) < count; parent = child) {
-        if (child + 1 < count && comes_first(balance, order[child], order[child + 1]))
+    for (int64_t child; (child = 2 * parent + 1) < heap->count; parent = child) {
+        if (child + 1 < heap->count && comes_before(heap, item[child + 1], item[child]))
             child++;
-        if (!comes_first(balance, moved, order[child]))
+        if (!comes_before(heap, item[child], moved))
             break;
-        order[parent] = order[child];
+        item[parent] = item[child];
     }
-    order[parent] = moved;
+    item[parent] = moved;
 }
 
-/* In place: qsort may allocate. */
-static void sort_chunks(const struct ri_balance *balance)
+static struct heap heap_of(const int64_t *key, int64_t *item, int64_t count)
 {
-    int64_t *order = balance->order;
+    struct heap heap = { key, item, count };
+
+    for (int64_t i = 0; i < count; i++)
+        item[i] = i;
+    for (int64_t parent = count / 2; parent-- > 0;)
+        sift(&heap, parent);
+    return heap;
+}
+
+static void drop_first(struct heap *heap)
+{
+    heap->item[0] = heap->item[--heap->count];
+    if (heap->count)
+        sift(heap, 0);
+}
+
+static void weigh_chunks(struct ri_balance *balance, const struct rondo_layout *layout)
+{
+    int64_t areas = ri_mask_areas(&balance->mask, layout, layout, balance->areas, balance->area_room);
 
     for (int64_t c = 0; c < balance->chunks; c++)
-        order[c] = c;
-    for (int64_t parent = balance->chunks / 2; parent-- > 0;)
-        sift(balance, parent, balance->chunks);
-    for (int64_t last = balance->chunks; last-- > 1;) {
-        int64_t top = order[0];
-
-        order[0] = order[last];
-        order[last] = top;
-        sift(balance, 0, last);
-    }
+        balance->work[c] = 0;
+    for (int64_t a = 0; a < areas; a++)
+        weigh_area(balance, &balance->areas[a]);
 }
 
-static int lightest_with_room(const struct ri_balance *balance, int ranks, int64_t most)
+/* Lists each rank's chunks as they ascend. */
+static void link_chunks(struct ri_balance *balance, int ranks)
 {
-    int lightest = -1;
-
     for (int r = 0; r < ranks; r++)
-        if (balance->held[r] < most && (lightest < 0 || balance->load[r] < balance->load[lightest]))
-            lightest = r;
-    return lightest;
+        balance->first[r] = -1;
+    for (int64_t c = balance->chunks; c-- > 0;) {
+        balance->next[c] = balance->first[balance->rank[c]];
+        balance->first[balance->rank[c]] = c;
+    }
 }
 
 void ri_balance_deal(struct ri_balance *balance, const struct rondo_layout *layout)
 {
-    int64_t areas = ri_mask_areas(&balance->mask, layout, layout, balance->areas, balance->area_room), most;
+    struct heap chunks, ranks;
+    int64_t most;
 
     balance->chunk_tokens = tokens_of_chunk(balance, layout->tokens, layout->ranks);
-    balance->chunks = divide_up(layout->tokens, balance->chunk_tokens);
-    most = divide_up(balance->chunks, layout->ranks);
-    for (int64_t c = 0; c < balance->chunks; c++)
-        balance->work[c] = 0;
+    balance->chunks = ri_divide_up(layout->tokens, balance->chunk_tokens);
+    most = ri_divide_up(balance->chunks, layout->ranks);
+    weigh_chunks(balance, layout);
     for (int r = 0; r < layout->ranks; r++)
-        balance->load[r] = balance->held[r] = 0;
-    for (int64_t a = 0; a < areas; a++)
-        weigh_area(balance, &balance->areas[a]);
-    sort_chunks(balance);
-    for (int64_t i = 0; i < balance->chunks; i++) {
-        int64_t chunk = balance->order[i];
-        int rank = lightest_with_room(balance, layout->ranks, most);
+        balance->spare[r] = balance->held[r] = 0;
+    chunks = heap_of(balance->work, balance->heaviest, balance->chunks);
+    ranks = heap_of(balance->spare, balance->lightest, layout->ranks);
+    for (; chunks.count; drop_first(&chunks)) {
+        int64_t chunk = chunks.item[0], rank = ranks.item[0];
 
-        balance->rank[chunk] = rank;
-        balance->load[rank] += balance->work[chunk];
-        balance->held[rank]++;
+        balance->rank[chunk] = (int)rank;
+        balance->spare[rank] -= balance->work[chunk];
+        if (++balance->held[rank] == most)
+            drop_first(&ranks);
+        else
+            sift(&ranks, 0);
     }
+    link_chunks(balance, layout->ranks);
 }
 
 /* ---- what it says ---- */
 
 int64_t ri_balance_most_chunks(const struct ri_balance *balance, int ranks)
 {
-    return divide_up(balance->room, ranks);
+    return ri_divide_up(balance->room, ranks);
 }
 
 /* ceil(chunks / ranks) chunks of the most tokens: of a given chunk size, that grows with the tokens.  Chosen
@@ -216,7 +237,7 @@ int64_t ri_balance_most_tokens(const struct ri_balance *balance, int64_t tokens,
 {
     int64_t side = ri_min64(tokens, tokens_of_chunk(balance, tokens, ranks));
 
-    return side * divide_up(divide_up(tokens, side), ranks);
+    return side * ri_divide_up(ri_divide_up(tokens, side), ranks);
 }
 
 uint64_t ri_balance_hash(const struct ri_balance *balance)

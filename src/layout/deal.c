@@ -78,12 +78,11 @@ static void deal_chunks(struct rondo_layout *layout, int rank)
 {
     const struct ri_balance *balance = layout->balance;
 
-    for (int64_t c = 0; c < balance->chunks; c++) {
+    for (int64_t c = balance->first[rank]; c >= 0; c = balance->next[c]) {
         int64_t first = c * balance->chunk_tokens;
 
-        if (balance->rank[c] == rank)
-            append_run(layout, rank, (struct ri_token_run){
-                .count = ri_min64(balance->chunk_tokens, layout->tokens - first), .start = first });
+        append_run(layout, rank, (struct ri_token_run){
+            .count = ri_min64(balance->chunk_tokens, layout->tokens - first), .start = first });
     }
 }
 

@@ -132,12 +132,7 @@ size_t ri_sight_bytes(const struct ri_sight *sight)
 
 /* ---- tiles ---- */
 
-/* b > 0; C rounds towards zero, which is up for a negative quotient. */
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return a / b + (a % b > 0);
-}
-
+/* b > 0. */
 static int64_t divide_down(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);
@@ -146,8 +141,8 @@ static int64_t divide_down(int64_t a, int64_t b)
 /* The part of a run at positions [first, end); 0 when there is none. */
 static int clip(const struct ri_token_run *run, int64_t first, int64_t end, struct ri_token_run *part)
 {
-    int64_t from = first > run->start ? divide_up(first - run->start, run->step) : 0;
-    int64_t to = ri_min64(run->count, divide_up(end - run->start, run->step));
+    int64_t from = first > run->start ? ri_divide_up(first - run->start, run->step) : 0;
+    int64_t to = ri_min64(run->count, ri_divide_up(end - run->start, run->step));
 
     if (from >= to)
         return 0;
@@ -189,7 +184,7 @@ static void take_tile(struct sink *sink, const struct ri_area *area, const struc
     rondo_tile_t tile = {
         .q_first = q->index, .q_count = q->count, .q_start = q->start, .q_step = q->step,
         .k_first = k->index, .k_count = k->count, .k_start = k->start, .k_step = k->step,
-        .lo = ri_max64(1 - k->count, divide_up(area->lo - apart, q->step)),
+        .lo = ri_max64(1 - k->count, ri_divide_up(area->lo - apart, q->step)),
         .hi = ri_min64(q->count - 1, divide_down(area->hi - apart, q->step)),
     };
 

@@ -71,6 +71,11 @@ tests_unit_test_sight_fit_SOURCES = tests/unit/test_sight_fit.c tests/unit/scene
 tests_unit_test_sight_fit_CFLAGS = $(test_cflags)
 tests_unit_test_sight_fit_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/unit/test_deal_chunks
+tests_unit_test_deal_chunks_SOURCES = tests/unit/test_deal_chunks.c tests/unit/scene.h tests/unit/deal.h
+tests_unit_test_deal_chunks_CFLAGS = $(test_cflags)
+tests_unit_test_deal_chunks_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/unit/test_layout_vectors
 tests_unit_test_layout_vectors_SOURCES = tests/unit/test_layout_vectors.c
 tests_unit_test_layout_vectors_CFLAGS = $(test_cflags)
