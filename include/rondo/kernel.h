@@ -57,7 +57,8 @@ typedef struct rondo_kernel_shape {
     int first_head;               /* which of all query heads is head 0: for dropout */
     int threads;                  /* tasks that run takes at a time; 1 or more */
     /* Calls task(argument, index, thread) once for each 0 <= index < count, from up to `threads` threads at
-     * a time, and returns when all are done; 0 <= thread < threads, never twice at once.  NULL: threads is 1. */
+     * a time, and returns when all are done; 0 <= thread < threads, never twice at once,
+     * 0 in the calling thread alone.  NULL: threads is 1. */
     void (*run)(void *runner, void (*task)(void *argument, int index, int thread), void *argument, int count);
     void *runner;
 } rondo_kernel_shape_t;
@@ -86,6 +87,8 @@ typedef struct rondo_kernel_forward {
     void *workspace; /* workspace_bytes, 64-byte aligned, contents undefined */
     void *stream;    /* the caller's, untouched */
     uint64_t seed;   /* of dropout */
+    int (*poll)(void *poller); /* see RONDO_KERNEL_POLLS; NULL: nothing to look after */
+    void *poller;
 } rondo_kernel_forward_t;
 
 /* Backward.  lse is the whole row's; delta fp32 = rowsum(o * dO), strides as lse.  dq, dk, dv are fp32
@@ -103,6 +106,8 @@ typedef struct rondo_kernel_backward {
     void *workspace;
     void *stream;
     uint64_t seed;
+    int (*poll)(void *poller);
+    void *poller;
 } rondo_kernel_backward_t;
 
 enum {
@@ -112,7 +117,11 @@ enum {
     RONDO_KERNEL_BF16 = 1u << 2,    /* q, k, v and dO of RONDO_BF16, */
     RONDO_KERNEL_F16 = 1u << 3,     /* of RONDO_F16 */
     RONDO_KERNEL_SOFTCAP = 1u << 4,
-    RONDO_KERNEL_DROPOUT = 1u << 5
+    RONDO_KERNEL_DROPOUT = 1u << 5,
+    /* It calls poll(poller) about every millisecond, where poll is not NULL, in the thread that was called and
+     * no other (thread 0 of run is that one); then messages move during a call, and calls are given more work.
+     * Other than 0: the call is in vain, and returns that at once; what is in its outputs will not be read. */
+    RONDO_KERNEL_POLLS = 1u << 6
 };
 
 /* A kernel: bundled, or the caller's own.  It is called only in a thread that is inside rondo_test,

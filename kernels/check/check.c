@@ -87,7 +87,7 @@ static const struct {
     const char *name;
 } abilities[] = {
     { RONDO_KERNEL_BF16, "BF16" }, { RONDO_KERNEL_F16, "F16" }, { RONDO_KERNEL_SOFTCAP, "SOFTCAP" },
-    { RONDO_KERNEL_DROPOUT, "DROPOUT" },
+    { RONDO_KERNEL_DROPOUT, "DROPOUT" }, { RONDO_KERNEL_POLLS, "POLLS" },
 };
 
 /* Why the case does not run, in the text, or 0. */

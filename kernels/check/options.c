@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Soft-cap, dropout, both with 16-bit types, and threads. */
+/* Soft-cap, dropout, both with 16-bit types, threads, and polls. */
 #include <float.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -66,26 +66,32 @@ struct team {
     atomic_int next, threads;
 };
 
-static void *work(void *argument)
+static void work_as(struct team *team, int thread)
 {
-    struct team *team = argument;
-    int thread = atomic_fetch_add(&team->threads, 1), index;
+    int index;
 
     while (index = atomic_fetch_add(&team->next, 1), index < team->count)
         team->task(team->argument, index, thread);
+}
+
+static void *work(void *argument)
+{
+    struct team *team = argument;
+
+    work_as(team, atomic_fetch_add(&team->threads, 1));
     return NULL;
 }
 
 static void run_in_threads(void *runner, void (*task)(void *argument, int index, int thread), void *argument,
                            int count)
 {
-    struct team team = { .task = task, .argument = argument, .count = count };
+    struct team team = { .task = task, .argument = argument, .count = count, .threads = 1 };
     pthread_t threads[2];
     int started = 0;
 
     while (started < 2 && pthread_create(&threads[started], NULL, work, &team) == 0)
         started++;
-    work(&team);
+    work_as(&team, 0);
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
 }
@@ -134,6 +140,31 @@ static int threads(struct ri_probe *c, const void *data)
     return err;
 }
 
+/* In threads: only the caller's polls, and nothing changes.  Then a poll ends the call. */
+static int polls(struct ri_probe *c, const void *data)
+{
+    struct ri_polls watch = { .caller = pthread_self() };
+    rondo_tile_t tiles[TILES];
+    struct ri_problem *p;
+    int err;
+
+    make_tiles(tiles);
+    err = make(c, data, tiles, &p);
+    if (err)
+        return err;
+    p->polls = &watch;
+    err = run_with(c, p, 3, run_in_threads);
+    p->shape.threads = 1;
+    p->shape.run = NULL;
+    watch.count = 0;
+    watch.answer = 77;
+    if (!err)
+        err = c->backward ? ri_run_backward(c, p, tiles, TILES) : ri_run_forward(c, p, tiles, TILES);
+    if (!err && !watch.count)
+        return ri_probe_say(c, RONDO_ERR_VERIFY, "the kernel's flags have RONDO_KERNEL_POLLS, and it has not polled");
+    return err;
+}
+
 /* The seed counts, and counts in the backward: two seeds drop different weights, as the oracle says of each. */
 static int two_seeds(struct ri_probe *c, const void *data)
 {
@@ -171,5 +202,6 @@ const struct ri_probe_case ri_probe_options[] = {
     { "threads", threads, WISH(.scale = 0), RI_PROBE_BOTH, 0, 0 },
     { "threads_bf16", threads, WISH(.dtype = RONDO_BF16), RI_PROBE_BOTH, RONDO_KERNEL_BF16, 0 },
     { "threads_dropout", threads, WISH(.dropout = 0.2f), RI_PROBE_BOTH, RONDO_KERNEL_DROPOUT, 0 },
+    { "polls", polls, WISH(.scale = 0), RI_PROBE_BOTH, RONDO_KERNEL_POLLS, 0 },
     { NULL, NULL, NULL, 0, 0, 0 },
 };

@@ -2,6 +2,8 @@
 #ifndef RI_KERNEL_CHECK_PROBLEM_H
 #define RI_KERNEL_CHECK_PROBLEM_H
 
+#include <pthread.h>
+
 #include "kernels/check/box.h"
 
 /* An attention problem: what it is, its tensors, and what must come out of it. */
@@ -19,10 +21,18 @@ struct ri_problem_spec {
 /* What a call may write, in the order in which it is compared. */
 enum ri_output { RI_OUT_O, RI_OUT_LSE, RI_OUT_DQ, RI_OUT_DK, RI_OUT_DV, RI_OUTPUTS };
 
+/* Who polls, and what it is told. */
+struct ri_polls {
+    pthread_t caller;
+    int count, strangers; /* polls; those from other threads than the caller's */
+    int answer;           /* what each says; the call must return it */
+};
+
 struct ri_problem {
     struct ri_problem_spec n;
     rondo_kernel_shape_t shape; /* cases may change it before anything is computed */
     uint64_t seed;              /* of dropout */
+    struct ri_polls *polls;     /* NULL: calls have nothing to poll */
     int exact_scores;           /* scores are such that fp32 holds them: however large, they are not wrong */
     int64_t *tile_of;           /* [q_tokens][k_tokens]: 1 + the tile that shows the pair, 0: it is hidden */
     unsigned char *q_live, *k_live; /* tokens of some tile */

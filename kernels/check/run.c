@@ -81,6 +81,32 @@ static int check_all(struct ri_probe *c, const struct watched *list, int count)
     return 0;
 }
 
+/* As a kernel is given it, which may not be thread-safe. */
+static int poll(void *poller)
+{
+    struct ri_polls *polls = poller;
+
+    if (!pthread_equal(pthread_self(), polls->caller))
+        __atomic_fetch_add(&polls->strangers, 1, __ATOMIC_RELAXED);
+    else
+        polls->count++;
+    return polls->answer;
+}
+
+/* What the call returned, and what it has polled. */
+static int check_status(struct ri_probe *c, const struct ri_problem *p, const char *pass, int status)
+{
+    int wanted = p->polls && p->polls->count ? p->polls->answer : 0;
+
+    if (p->polls && p->polls->strangers)
+        return ri_probe_say(c, RONDO_ERR_VERIFY, "%s polled in another thread than the one that was called", pass);
+    if (status != wanted && wanted)
+        return ri_probe_say(c, RONDO_ERR_VERIFY, "%s returned %d, where a poll had said %d", pass, status, wanted);
+    if (status != wanted)
+        return ri_probe_say(c, RONDO_ERR_VERIFY, "%s returned %d", pass, status);
+    return 0;
+}
+
 static int call_forward(struct ri_probe *c, struct ri_problem *p, const rondo_tile_t *tiles, int count,
                         const struct ri_box *o, const struct ri_box *lse)
 {
@@ -91,6 +117,7 @@ static int call_forward(struct ri_probe *c, struct ri_problem *p, const rondo_ti
         .struct_bytes = sizeof(args), .shape = &p->shape, .tiles = tiles, .tile_count = count,
         .q_tokens = p->n.q_tokens, .k_tokens = p->n.k_tokens, .q = p->q.view, .k = p->k.view, .v = p->v.view,
         .o = o->view, .lse = lse->view, .seed = p->seed,
+        .poll = p->polls ? poll : NULL, .poller = p->polls,
     };
     int err = make_workspace(c, p, &w), status;
 
@@ -104,9 +131,9 @@ static int call_forward(struct ri_probe *c, struct ri_problem *p, const rondo_ti
     args.workspace = w.memory;
     keep_all(list, COUNT);
     status = kernel->forward(kernel->context, &args);
-    if (status)
-        return ri_probe_say(c, RONDO_ERR_VERIFY, "forward returned %d", status);
-    err = check_workspace(c, &w);
+    err = check_status(c, p, "forward", status);
+    if (!err)
+        err = check_workspace(c, &w);
     return err ? err : check_all(c, list, COUNT);
 }
 
@@ -181,6 +208,7 @@ static int call_backward(struct ri_probe *c, struct ri_problem *p, const rondo_t
         .struct_bytes = sizeof(args), .shape = &p->shape, .tiles = tiles, .tile_count = count,
         .q_tokens = p->n.q_tokens, .k_tokens = p->n.k_tokens, .q = p->q.view, .k = p->k.view, .v = p->v.view,
         .d_o = p->d_o.view, .lse = p->row_lse.view, .dq = dq->view, .dk = dk->view, .dv = dv->view, .seed = p->seed,
+        .poll = p->polls ? poll : NULL, .poller = p->polls,
     };
 
     if (needs_o)
@@ -201,9 +229,9 @@ static int call_backward(struct ri_probe *c, struct ri_problem *p, const rondo_t
     args.workspace = w.memory;
     keep_all(list, COUNT);
     status = kernel->backward(kernel->context, &args);
-    if (status)
-        return ri_probe_say(c, RONDO_ERR_VERIFY, "backward returned %d", status);
-    err = check_workspace(c, &w);
+    err = check_status(c, p, "backward", status);
+    if (!err)
+        err = check_workspace(c, &w);
     return err ? err : check_all(c, list, COUNT);
 }
 

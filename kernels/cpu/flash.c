@@ -137,7 +137,7 @@ const rondo_kernel_t ri_kernel_flash = {
     .struct_bytes = sizeof(rondo_kernel_t),
     .name = "flash",
     .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP |
-             RONDO_KERNEL_DROPOUT,
+             RONDO_KERNEL_DROPOUT | RONDO_KERNEL_POLLS,
     .workspace_bytes = flash_workspace,
     .forward = flash_forward,
     .backward = flash_backward,

@@ -62,6 +62,7 @@ struct place {
     struct space w;
     int64_t b, panel_first;
     int panel_count;
+    struct ri_poll *poll; /* NULL: another thread's */
 };
 
 /* c[rows][64] = a[rows][dim] times a panel's transposed block: scores, and what reaches them. */
@@ -234,7 +235,7 @@ static void run_panel(const struct place *at, int kv_head)
         for (int64_t i = 0; i < at->tile->q_count; i += RI_FLASH_QUERIES) {
             int rows = ri_flash_min(RI_FLASH_QUERIES, at->tile->q_count - i);
 
-            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count))
+            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count) && !ri_poll(at->poll))
                 run_queries(at, i, rows, h);
         }
     at->ops->add_rows(ri_tensor_row(&a->dk, at->b, key, kv_head), a->dk.token_stride, at->w.dk,
@@ -246,13 +247,15 @@ static void run_panel(const struct place *at, int kv_head)
 struct job {
     const struct ri_flash_ops *ops;
     const rondo_kernel_backward_t *args;
+    struct ri_poll poll;
 };
 
 static void run_task(void *argument, int index, int thread)
 {
-    const struct job *job = argument;
+    struct job *job = argument;
     const rondo_kernel_shape_t *shape = job->args->shape;
-    struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads};
+    struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads,
+                       .poll = thread == 0 ? &job->poll : NULL};
     int panel = ri_flash_panel(shape, PANEL_KEYS);
 
     lay_out(&at.w, (float *)job->args->workspace + (size_t)thread * ri_flash_backward_floats(shape), shape);
@@ -268,8 +271,10 @@ static void run_task(void *argument, int index, int thread)
 
 int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backward_t *args)
 {
-    struct job job = {.ops = ops, .args = args};
+    struct job job = {.ops = ops, .args = args, .poll = {args->poll, args->poller, 0}};
     int err = ri_flash_refuse(args->shape, args->workspace);
 
-    return err ? err : ri_tasks_run(args->shape, run_task, &job);
+    if (!err)
+        err = ri_tasks_run(args->shape, run_task, &job);
+    return err ? err : job.poll.stopped;
 }

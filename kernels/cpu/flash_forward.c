@@ -54,6 +54,7 @@ struct place {
     struct space w;
     int64_t b, panel_first;
     int panel_count;
+    struct ri_poll *poll; /* NULL: another thread's */
 };
 
 static void hide_keys(float *s, const struct ri_flash_band *band, int keys)
@@ -185,7 +186,7 @@ static void run_panel(const struct place *at, int kv_head)
         for (int64_t i = 0; i < at->tile->q_count; i += RI_FLASH_QUERIES) {
             int rows = ri_flash_min(RI_FLASH_QUERIES, at->tile->q_count - i);
 
-            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count))
+            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count) && !ri_poll(at->poll))
                 run_queries(at, i, rows, h);
         }
 }
@@ -193,13 +194,15 @@ static void run_panel(const struct place *at, int kv_head)
 struct job {
     const struct ri_flash_ops *ops;
     const rondo_kernel_forward_t *args;
+    struct ri_poll poll;
 };
 
 static void run_task(void *argument, int index, int thread)
 {
-    const struct job *job = argument;
+    struct job *job = argument;
     const rondo_kernel_shape_t *shape = job->args->shape;
-    struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads};
+    struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads,
+                       .poll = thread == 0 ? &job->poll : NULL};
     int panel = ri_flash_panel(shape, PANEL_KEYS);
 
     lay_out(&at.w, (float *)job->args->workspace + (size_t)thread * ri_flash_forward_floats(shape), shape);
@@ -215,8 +218,10 @@ static void run_task(void *argument, int index, int thread)
 
 int ri_flash_forward(const struct ri_flash_ops *ops, const rondo_kernel_forward_t *args)
 {
-    struct job job = {.ops = ops, .args = args};
+    struct job job = {.ops = ops, .args = args, .poll = {args->poll, args->poller, 0}};
     int err = ri_flash_refuse(args->shape, args->workspace);
 
-    return err ? err : ri_tasks_run(args->shape, run_task, &job);
+    if (!err)
+        err = ri_tasks_run(args->shape, run_task, &job);
+    return err ? err : job.poll.stopped;
 }

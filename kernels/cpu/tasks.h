@@ -16,4 +16,19 @@ static inline size_t ri_task_threads(const rondo_kernel_shape_t *shape)
 int ri_tasks_run(const rondo_kernel_shape_t *shape, void (*task)(void *argument, int index, int thread),
                  void *argument);
 
+/* What a kernel polls with (RONDO_KERNEL_POLLS); stopped: what it then returns. */
+struct ri_poll {
+    int (*poll)(void *poller);
+    void *poller;
+    int stopped;
+};
+
+/* Polls, where there is something to; is the call in vain? */
+static inline int ri_poll(struct ri_poll *poll)
+{
+    if (poll && poll->poll && !poll->stopped)
+        poll->stopped = poll->poll(poll->poller);
+    return poll && poll->stopped;
+}
+
 #endif

@@ -177,6 +177,14 @@ static int advance(struct ri_family *family, int computes)
     return !attend(family, computes);
 }
 
+int ri_request_poll(void *poller)
+{
+    struct rondo_comm *comm = poller;
+
+    attend(comm->family, 0);
+    return comm->failed;
+}
+
 /* Takes the request out of the caller's hands; says how it ended. */
 static int end(rondo_request_t *handle)
 {

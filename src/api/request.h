@@ -32,6 +32,10 @@ int ri_request_check(const struct rondo_request *request, struct rondo_comm *com
 int ri_request_begin(struct rondo_request *request, struct rondo_comm *comm, struct ri_engine *engine,
                      const char *what, uint64_t *completed, int status, rondo_request_t *handle);
 
+/* What a kernel of a plan on this communicator calls (RONDO_KERNEL_POLLS): moves all but kernels.  Other than
+ * 0 when the communicator has failed. */
+int ri_request_poll(void *comm);
+
 /* Gives up a request that may be under way. */
 void ri_request_cancel(struct rondo_request *request);
 

@@ -248,9 +248,37 @@ int ri_engine_start(struct ri_engine *engine, const struct ri_program *program)
     ri_engine_start_bindings(engine);
     engine->first_transfer = engine->first_work = 0;
     engine->posted = engine->done = 0;
+    engine->spoilt = 0;
     engine->last_ns = ri_now_ns();
     err = ri_engine_post(engine, &acted);
     return err ? fail(engine, err) : 0;
+}
+
+static int move(struct ri_engine *engine, int *acted)
+{
+    int err = engine->program->transport->ops->progress(engine->program->transport);
+
+    if (err < 0)
+        return err;
+    ri_engine_charge(engine, engine->is_inside);
+    err = ri_engine_collect(engine, acted);
+    if (!err)
+        ri_engine_look_at_readers(engine, acted);
+    return err ? err : ri_engine_post(engine, acted);
+}
+
+/* From inside a piece of work.  Merges and copies go on beside it; a failure waits for its end, for it may
+ * read in place what would be let go. */
+static int move_inside(struct ri_engine *engine, int *acted)
+{
+    int compute = 0, err = engine->spoilt;
+
+    if (!err)
+        err = move(engine, acted);
+    if (!err)
+        err = ri_engine_work(engine, &compute, acted);
+    engine->spoilt = err;
+    return err;
 }
 
 int ri_engine_progress(struct ri_engine *engine, int *computes, int *idle)
@@ -264,15 +292,12 @@ int ri_engine_progress(struct ri_engine *engine, int *computes, int *idle)
         return 1;
     if (engine->failed)
         return ri_error(engine->failed, "the run of schedule %s has failed", engine->schedule->name);
-    err = engine->program->transport->ops->progress(engine->program->transport);
-    if (err < 0)
-        return fail(engine, err);
-    ri_engine_charge(engine, 0);
-    err = ri_engine_collect(engine, &acted);
-    if (!err)
-        ri_engine_look_at_readers(engine, &acted);
-    if (!err)
-        err = ri_engine_post(engine, &acted);
+    if (engine->is_inside) {
+        err = move_inside(engine, &acted);
+        *idle = !acted;
+        return err;
+    }
+    err = move(engine, &acted);
     if (!err)
         err = ri_engine_work(engine, &compute, &acted);
     if (err)

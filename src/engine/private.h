@@ -33,6 +33,8 @@ struct ri_engine {
     uint8_t *lent;                    /* [step_count] a bound SEND that is DONE and still has readers */
     uint32_t lent_count;
     int failed;                       /* the run is over, but its readers have not been waited for */
+    int is_inside;                    /* a piece of work is being run, and may have us moved meanwhile */
+    int spoilt;                       /* why the run is to fail when that piece has ended */
     int64_t last_ns;                  /* up to when the clocks are charged */
     struct ri_engine_stats stats;
 };

@@ -54,16 +54,20 @@ static int64_t choose_work(struct ri_engine *engine, int may_compute)
 static int run_piece(struct ri_engine *engine, uint32_t step)
 {
     const struct ri_program *program = engine->program;
-    int err = ri_engine_enter(engine, step), taken_back;
+    int err = ri_engine_enter(engine, step), taken_back, was_inside = engine->is_inside;
     int64_t start_ns;
 
     if (err)
         return err;
     ri_engine_charge(engine, 0);
     start_ns = engine->last_ns;
-    err = program->run(program->owner, step, engine->ended[step]++);
+    engine->is_inside = 1;
+    err = program->run(program->owner, step, engine->ended[step]);
+    engine->is_inside = was_inside;
+    engine->ended[step]++;
     ri_engine_charge(engine, 1);
     taken_back = ri_engine_leave(engine, step);
+    err = engine->spoilt ? engine->spoilt : err;
     err = err ? err : taken_back; /* what it has computed may be of no content */
     if (!err && program->transport->trace)
         ri_engine_trace(engine, step, start_ns, engine->last_ns);

@@ -1,30 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tiles of COMPUTE steps, cut into pieces of about a millisecond, and at the borders of chunks. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/minmax.h"
 #include "base/status.h"
 #include "plan/chunks.h"
 
-/* A piece of work is at most about this many multiply-adds, so that messages are looked after every
- * millisecond or so. */
-#define PIECE_MACS ((int64_t)8 << 20)
-#define PIECE_MIN_ROWS 32
+/* A piece of work is at most about so many multiply-adds, so that messages are looked after every millisecond
+ * or so; or, of a kernel that looks after them itself (RONDO_KERNEL_POLLS), so that whoever else wants the
+ * communicator comes to it.  Tiles are cut to squares: a kernel loads queries and keys once a call, so that
+ * calls of few queries, or of few keys, would cost more for loading than for computing. */
+#define PIECE_MACS ((int64_t)32 << 20)
+#define POLLED_MACS ((int64_t)1 << 30)
+/* Sides are multiples of what kernels take at a time, and not less than what makes a call worth while. */
+#define SIDE_STEP 192
+#define POLLED_LEAST_SIDE 768
+/* So that tables do not grow with the square of the tokens, a side of the longest block has no more pieces. */
+#define MOST_SIDES 128
 /* Of a COMPUTE step whose keys come in chunks, so that tables do not grow with chunks times rows: pieces
  * have more rows then, and more work. */
 #define CHUNKED_TILES 8192
+
+static int polls(const struct ri_plan *plan)
+{
+    return (plan->kernel.flags & RONDO_KERNEL_POLLS) != 0;
+}
 
 static int64_t macs_per_pair(const struct ri_plan *plan)
 {
     return plan->desc.batch * plan->desc.q_heads * ((int64_t)plan->desc.qk_dim + plan->desc.v_dim);
 }
 
-static int64_t rows_per_piece(const struct ri_plan *plan, int64_t keys)
+static int64_t piece_macs(const struct ri_plan *plan)
 {
-    int64_t rows = PIECE_MACS / (macs_per_pair(plan) * keys);
+    return polls(plan) ? POLLED_MACS : PIECE_MACS;
+}
 
-    rows -= rows % PIECE_MIN_ROWS;
-    return rows > PIECE_MIN_ROWS ? rows : PIECE_MIN_ROWS;
+/* Queries of a piece, and keys of it. */
+static int64_t piece_side(const struct ri_plan *plan)
+{
+    int64_t side = (int64_t)sqrt((double)piece_macs(plan) / (double)macs_per_pair(plan)) / SIDE_STEP * SIDE_STEP;
+
+    side = ri_max64(side, polls(plan) ? POLLED_LEAST_SIDE : SIDE_STEP);
+    return ri_max64(side, ri_max64(plan->max_tokens[RI_QUERIES], plan->max_tokens[RI_KEYS]) / MOST_SIDES);
 }
 
 static int cuts_keys(const struct ri_chunk_cut *cut)
@@ -37,7 +56,7 @@ static int64_t chunked_rows(int64_t queries, uint32_t chunks)
 {
     int64_t rows = (queries * chunks + CHUNKED_TILES - 1) / CHUNKED_TILES;
 
-    return (rows + PIECE_MIN_ROWS - 1) / PIECE_MIN_ROWS * PIECE_MIN_ROWS;
+    return (rows + SIDE_STEP - 1) / SIDE_STEP * SIDE_STEP;
 }
 
 /* ---- filling the lists ---- */
@@ -61,7 +80,7 @@ static int add_tile(struct cut *cut, const rondo_tile_t *tile)
     if (cut->tile_count == pass->tile_room)
         return ri_error(RONDO_ERR_INTERNAL, "schedule %s has more than the %u tiles there is room for",
                         pass->schedule->name, pass->tile_room);
-    cut->room = (fits ? cut->room : PIECE_MACS) - macs;
+    cut->room = (fits ? cut->room : piece_macs(pass->plan)) - macs;
     if (!fits)
         pass->work[cut->piece_count++] =
             (struct ri_piece){ .first_tile = cut->tile_count, .q_block = cut->q_block,
@@ -96,20 +115,20 @@ static int clip(const rondo_tile_t *tile, const struct ri_region *q, const struc
     return 1;
 }
 
-/* Large tiles are cut by queries, small ones put together, up to one kernel call's worth. */
+/* Large tiles are cut to squares, small ones put together, up to one kernel call's worth. */
 static int cut_tile(struct cut *cut, const rondo_tile_t *tile)
 {
-    int64_t rows = rows_per_piece(cut->pass->plan, tile->k_count);
+    int64_t keys = piece_side(cut->pass->plan), rows = ri_max64(keys, cut->least_rows);
     int err = 0;
 
-    if (rows < cut->least_rows)
-        rows = cut->least_rows;
-    for (int64_t first = 0; !err && first < tile->q_count; first += rows) {
-        int64_t n = tile->q_count - first < rows ? tile->q_count - first : rows;
-        rondo_tile_t part;
+    for (int64_t i = 0; !err && i < tile->q_count; i += rows) {
+        rondo_tile_t row, part;
 
-        if (ri_tile_queries(tile, first, n, &part))
-            err = add_tile(cut, &part);
+        if (!ri_tile_queries(tile, i, ri_min64(rows, tile->q_count - i), &row))
+            continue;
+        for (int64_t j = 0; !err && j < row.k_count; j += keys)
+            if (ri_tile_keys(&row, j, ri_min64(keys, row.k_count - j), &part))
+                err = add_tile(cut, &part);
     }
     return err;
 }
@@ -218,39 +237,33 @@ int ri_pieces_list(struct ri_pass *pass)
  *
  * Clipping to parts makes no more of them, and each border between two of C chunks of keys cuts those that
  * the key before it is in: T + (C - 1) B tiles, and A + C - 1 for a query.  (Chunks of queries: A for B, and
- * a query is in no more than before.)
+ * B + C - 1 for a key.)
  *
- * A tile of q queries and k keys is then cut every R(k) queries, which is at most q / R(k) times more.  The
- * q of all tiles add up to at most Q times the tiles that a query is in.  R falls with k, which is at most K,
- * or the longest chunk of keys; and R is at least half of what fits a piece, 2 q k m / PIECE_MACS cuts with m
- * multiply-adds a pair, where the q k add up to at most Q K A, however keys are cut.  In c chunks of the key
- * R is at least Q c / CHUNKED_TILES: (A + c - 1) CHUNKED_TILES / c cuts, and so at most A CHUNKED_TILES. */
+ * A tile of q queries and k keys is then cut every R queries and every S keys, to at most
+ * q k / (R S) + q / R + k / S + 1.  The q of all tiles add up to at most Q times the tiles that a query is in,
+ * their k likewise, and the q k to at most Q K A, however tiles were cut before.  R is at least S; in c chunks
+ * of the key it is at least Q c / CHUNKED_TILES, so that Q (A + c - 1) / R is at most A CHUNKED_TILES. */
 static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *step)
 {
     const struct ri_plan *plan = pass->plan;
     struct ri_sight_bound bound = ri_sight_bound(&plan->sight);
     struct ri_chunk_cut chunks = ri_chunks_of_compute(pass, step);
-    int64_t borders = chunks.bundle < 0 ? 0 : (int64_t)pass->most_chunks[chunks.bundle] - 1;
-    int64_t tokens[RI_SIDES], keys, of_query = bound.of_query;
-    double cuts, by_area;
+    double borders = chunks.bundle < 0 ? 0 : (double)pass->most_chunks[chunks.bundle] - 1;
+    double in[RI_SIDES] = { (double)bound.of_query, (double)bound.of_key }, tokens[RI_SIDES];
+    double side = (double)piece_side(plan), tiles = (double)bound.tiles, area, rows;
 
     for (int i = 0; i < RI_SIDES; i++)
-        tokens[i] = ri_min64(plan->max_tokens[i],
-                             step->from[i].parts * ri_part_tokens(plan->max_tokens[i], pass->schedule->token_parts));
-    keys = ri_max64(1, tokens[RI_KEYS]);
-    by_area = 2.0 * (double)tokens[RI_QUERIES] * (double)keys * (double)of_query * (double)macs_per_pair(plan) /
-              (double)PIECE_MACS;
-    if (cuts_keys(&chunks)) {
-        keys = ri_max64(1, ri_chunks_longest(pass, chunks.bundle, keys));
-        of_query += borders;
-    }
-    cuts = (double)tokens[RI_QUERIES] * (double)of_query / (double)rows_per_piece(plan, keys);
-    cuts = by_area < cuts ? by_area : cuts;
-    if (cuts_keys(&chunks) && cuts > (double)bound.of_query * CHUNKED_TILES)
-        cuts = (double)bound.of_query * CHUNKED_TILES;
-    cuts += (double)bound.tiles + (double)borders * (double)(chunks.side ? bound.of_key : bound.of_query) + 1;
-    cuts *= (double)step->from[0].blocks * step->from[1].blocks;
-    return cuts < (double)UINT32_MAX ? (uint64_t)cuts : UINT32_MAX;
+        tokens[i] = (double)ri_min64(plan->max_tokens[i], step->from[i].parts *
+                                     ri_part_tokens(plan->max_tokens[i], pass->schedule->token_parts));
+    area = tokens[RI_QUERIES] * tokens[RI_KEYS] * in[RI_QUERIES] / (side * side);
+    tiles += borders * in[chunks.side ? RI_KEYS : RI_QUERIES];
+    in[chunks.side ? RI_QUERIES : RI_KEYS] += borders;
+    rows = tokens[RI_QUERIES] * in[RI_QUERIES] / side;
+    if (cuts_keys(&chunks) && rows > (double)bound.of_query * CHUNKED_TILES)
+        rows = (double)bound.of_query * CHUNKED_TILES;
+    tiles += area + rows + tokens[RI_KEYS] * in[RI_KEYS] / side + 1;
+    tiles *= (double)step->from[0].blocks * step->from[1].blocks;
+    return tiles < (double)UINT32_MAX ? (uint64_t)tiles : UINT32_MAX;
 }
 
 static uint32_t most_pieces(const struct ri_pass *pass, const struct ri_step *step)

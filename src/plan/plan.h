@@ -18,6 +18,8 @@ struct ri_place {
     int rank, ranks;
     const int32_t *host; /* [ranks]; outlives the plan */
     struct ri_transport *transport;
+    int (*poll)(void *poller); /* for kernels: moves messages during a call; other than 0 ends it; may be NULL */
+    void *poller;
 };
 
 /* Numbers one message for both ends: which plan, which run of it, which message between two ranks.

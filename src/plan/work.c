@@ -131,7 +131,7 @@ static int compute_forward(struct ri_run *run, const struct operands *at, const 
         .v = view(run, &at->k, RI_T_V), .o = view(run, &at->q_side, RI_T_O),
         .lse = view(run, &at->q_side, RI_T_LSE),
         .workspace = plan->pool->scratch[RI_WORKSPACE].memory, .stream = run->stream,
-        .seed = run->seed,
+        .seed = run->seed, .poll = plan->place.poll, .poller = plan->place.poller,
     };
     struct output to = { args.o, args.lse }, from;
     int err;
@@ -161,7 +161,7 @@ static int compute_backward(struct ri_run *run, const struct operands *at,
         .dq = view(run, &at->q_side, RI_T_DQ), .dk = view(run, &at->k_side, RI_T_DK),
         .dv = view(run, &at->k_side, RI_T_DV),
         .workspace = plan->pool->scratch[RI_WORKSPACE].memory, .stream = run->stream,
-        .seed = run->seed,
+        .seed = run->seed, .poll = plan->place.poll, .poller = plan->place.poller,
     };
 
     return plan->kernel.backward(plan->kernel.context, &args);

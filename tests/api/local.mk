@@ -138,6 +138,11 @@ tests_api_test_progress_CFLAGS = $(test_cflags)
 tests_api_test_progress_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
 tests_api_test_progress_LDADD = $(test_ldadd)
 
+check_PROGRAMS += tests/api/test_poll
+tests_api_test_poll_SOURCES = tests/api/test_poll.c $(api_shard)
+tests_api_test_poll_CFLAGS = $(test_cflags)
+tests_api_test_poll_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_stopped
 tests_api_test_stopped_SOURCES = tests/api/test_stopped.c $(api_shard)
 tests_api_test_stopped_CFLAGS = $(test_cflags)

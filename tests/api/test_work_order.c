@@ -77,7 +77,7 @@ static int start(struct counter *c, int i, rondo_request_t *request)
 /* Nobody looks at the outputs, so there is no oracle, which would take long for so many pieces. */
 static struct problem *problem_of(struct problem *p)
 {
-    enum { BATCH = 4, TOKENS = 2048, HEADS = 4, DIM = 8, COUNT = BATCH * TOKENS * HEADS * DIM };
+    enum { BATCH = 16, TOKENS = 2048, HEADS = 4, DIM = 8, COUNT = BATCH * TOKENS * HEADS * DIM };
 
     *p = (struct problem){ .batch = BATCH, .tokens = TOKENS, .q_heads = HEADS, .kv_heads = HEADS, .qk_dim = DIM,
                            .v_dim = DIM };

@@ -2,6 +2,7 @@
 #include "tests/kernel/plain.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "kernels/convert.h"
@@ -302,6 +303,34 @@ static int begin(struct plain *p, const rondo_kernel_shape_t *s, void *workspace
     return p->fault == FAULT_REFUSES && s->qk_dim > 128 ? -4 : 0;
 }
 
+struct stranger {
+    int (*poll)(void *poller);
+    void *poller;
+};
+
+static void *poll_elsewhere(void *argument)
+{
+    const struct stranger *s = argument;
+
+    s->poll(s->poller);
+    return NULL;
+}
+
+/* What a poll says, of a kernel that has the flag. */
+static int polled(const struct plain *p, int (*poll)(void *poller), void *poller)
+{
+    struct stranger s = { poll, poller };
+    pthread_t thread;
+    int answer;
+
+    if (!poll || !(p->flags & RONDO_KERNEL_POLLS) || p->fault == FAULT_POLL_ABSENT)
+        return 0;
+    if (p->fault == FAULT_POLL_STRANGER && pthread_create(&thread, NULL, poll_elsewhere, &s) == 0)
+        pthread_join(thread, NULL);
+    answer = poll(poller);
+    return p->fault == FAULT_POLL_LOST ? 0 : answer;
+}
+
 static int plain_forward(void *context, const rondo_kernel_forward_t *a)
 {
     struct plain *p = context;
@@ -309,6 +338,7 @@ static int plain_forward(void *context, const rondo_kernel_forward_t *a)
                       .scores = a->workspace };
     int count = p->fault == FAULT_FIRST_TILE ? 1 : a->tile_count, err = begin(p, a->shape, a->workspace, &a->q, a->tiles);
 
+    err = err ? err : polled(p, a->poll, a->poller);
     if (p->fault == FAULT_V_HEAD_STRIDE)
         c.v.head_stride = a->shape->v_dim;
     for (c.b = 0; c.b < a->shape->batch && !err; c.b++)
@@ -328,6 +358,7 @@ static int plain_backward(void *context, const rondo_kernel_backward_t *a)
     struct gradients g = { a->o, a->d_o, a->lse, a->delta, a->dq, a->dk, a->dv };
     int err = begin(p, a->shape, a->workspace, &a->q, a->tiles);
 
+    err = err ? err : polled(p, a->poll, a->poller);
     if (p->fault == FAULT_DO_PACKED) {
         g.d_o.head_stride = a->shape->v_dim;
         g.d_o.token_stride = a->shape->v_dim * a->shape->q_heads;

@@ -14,7 +14,8 @@
 
 enum {
     ABLE = RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP | RONDO_KERNEL_DROPOUT,
-    ALL = ABLE | RONDO_KERNEL_MERGES
+    ALL = ABLE | RONDO_KERNEL_MERGES,
+    POLLS = ALL | RONDO_KERNEL_POLLS
 };
 
 static const struct {
@@ -65,6 +66,10 @@ static const struct {
     { FAULT_REFUSES, ALL, "backward.sizes_192_128" },
     { FAULT_FIRST_TILE, ALL, "forward.tiles_zigzag" },
     { FAULT_ONE_DIM, ALL, "forward.sizes_15_17" },
+    { FAULT_POLL_LOST, POLLS, "forward.polls" },
+    { FAULT_POLL_LOST, POLLS, "backward.polls" },
+    { FAULT_POLL_ABSENT, POLLS, "backward.polls" },
+    { FAULT_POLL_STRANGER, POLLS, "forward.polls" },
     { FAULT_LSE_BASE_2, ALL, "forward.tile_full" },
 };
 
