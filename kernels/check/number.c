@@ -4,11 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-int ri_number_bytes(rondo_dtype_t dtype)
-{
-    return dtype == RONDO_F32 ? 4 : 2;
-}
-
 /* How a 16-bit type is cut: bits of its fraction, and its bias. */
 static int fraction_bits(rondo_dtype_t dtype)
 {

@@ -10,7 +10,11 @@
  * have conversions of their own, and these judge them. */
 double ri_number_read(rondo_dtype_t dtype, const void *at);
 void ri_number_write(rondo_dtype_t dtype, void *at, double value); /* to nearest, ties to even */
-int ri_number_bytes(rondo_dtype_t dtype);
+static inline int ri_number_bytes(rondo_dtype_t dtype)
+{
+    return dtype == RONDO_F32 ? 4 : 2;
+}
+
 double ri_number_random(uint64_t *state); /* approximately normal, variance 1, mean 0 */
 
 #endif
