@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flash passes the installed suite with each set of inner loops that runs here, and with the widest vectors in
- * whatever instructions there are. */
+/* flash passes the installed suite with each set of inner loops that runs here, but for the fastest, which are its own
+ * and test_kernels has, and with the widest vectors in whatever instructions there are. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -48,8 +48,11 @@ int main(void)
 {
     struct CMUnitTest tests[MOST_VARIANTS];
     size_t count = 0;
+    int i = 0;
 
-    for (int i = 0; ri_flash_variants[i] && i < MOST_VARIANTS - 1; i++)
+    while (!ri_flash_variants[i]->supported())
+        i++;
+    for (i++; ri_flash_variants[i] && count < MOST_VARIANTS - 1; i++)
         if (ri_flash_variants[i]->supported())
             tests[count++] = (struct CMUnitTest){ ri_flash_variants[i]->name, passes, NULL, NULL,
                                                   (void *)(uintptr_t)ri_flash_variants[i] };
