@@ -50,6 +50,8 @@ static int count_overlaps(struct ri_sight *sight)
     for (size_t i = 0; i < count; i++)
         starts[i] = sight->areas[i].k_first, ends[i] = sight->areas[i].k_end;
     sight->of_key = most_at_once(starts, ends, count);
+    if (sight->mask.kind == RONDO_MASK_RANGES) /* bands may share what they do not see */
+        sight->of_pair = ri_min64(sight->of_query, sight->of_key);
     free(starts);
     return 0;
 }
@@ -89,7 +91,7 @@ static int list_areas(struct ri_sight *sight)
         return ri_error(RONDO_ERR_MEMORY, "out of memory for %" PRId64 " areas of a mask", sight->room);
     err = ri_sight_fit(sight);
     sight->of_query = sight->mask.prefix > 0 ? 2 : 1;
-    sight->of_key = 1;
+    sight->of_key = sight->of_pair = 1;
     return err || ri_mask_takes_documents(&sight->mask) ? err : count_overlaps(sight);
 }
 
@@ -267,8 +269,9 @@ int64_t ri_sight_query_pairs(const struct ri_sight *sight, int q_rank)
 
 /* Let q and k be the most runs of either side.  An area with x runs of queries in it, less one, and y of keys,
  * less one, has (1 + x) (1 + y) tiles at most.  It holds the last position of each of those x, so all x
- * together are no more than q - 1 times the areas of a query; y likewise; and as many areas at most have the
- * same two runs in them.  One query sees disjoint keys: of its areas' runs only k - 1 can be counted twice.
+ * together are no more than q - 1 times the areas of a query; y likewise; and all x y no more than the pairs of
+ * such positions times the areas of a pair.  One query sees disjoint keys: of its areas' runs only k - 1 can be
+ * counted twice.  A pair is in one tile of an area.
  *
  * Where both sides deal out each document by itself, only runs within one document meet. */
 struct ri_sight_bound ri_sight_bound(const struct ri_sight *sight)
@@ -286,8 +289,9 @@ struct ri_sight_bound ri_sight_bound(const struct ri_sight *sight)
     return (struct ri_sight_bound){
         .tiles = (by_document ? sight->room / sight->of_query : 1) *
                  (areas + (q - 1) * sight->of_query + (k - 1) * sight->of_key +
-                  (q - 1) * (k - 1) * ri_min64(sight->of_query, sight->of_key)),
+                  (q - 1) * (k - 1) * sight->of_pair),
         .of_query = sight->of_query + k - 1,
         .of_key = sight->of_key + q - 1,
+        .of_pair = sight->of_pair,
     };
 }

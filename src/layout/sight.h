@@ -12,6 +12,7 @@ struct ri_sight {
     struct ri_area *areas;            /* [room], of which `count` are those of the batch */
     int64_t count, room;
     int64_t of_query, of_key;         /* the most areas that one query, one key may be in */
+    int64_t of_pair;                  /* the most areas, bands aside, that a query and a key may be in together */
 };
 
 /* Layouts must outlive the sight, and hold the most tokens that they may be fitted to: blocks and ranges of the
@@ -34,9 +35,9 @@ int64_t ri_sight_pairs(const struct ri_sight *sight, int q_rank, int k_rank);
 int64_t ri_sight_query_pairs(const struct ri_sight *sight, int q_rank);
 
 /* Over all pairs of ranks and everything that may be fitted: at least the most tiles of a block pair, and the
- * most of them that one query (one key) may be in. */
+ * most of them that one query, one key, and a query and a key together, whether it sees it or not, may be in. */
 struct ri_sight_bound {
-    int64_t tiles, of_query, of_key;
+    int64_t tiles, of_query, of_key, of_pair;
 };
 struct ri_sight_bound ri_sight_bound(const struct ri_sight *sight);
 

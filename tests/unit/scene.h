@@ -263,7 +263,7 @@ static inline int64_t scene_check_block(const struct ri_sight *sight, const stru
     static rondo_tile_t tiles[SCENE_TOKENS * SCENE_TOKENS];
     struct ri_sight_bound bound = ri_sight_bound(sight);
     int64_t count = ri_sight_tiles(sight, q_rank, k_rank, tiles, SCENE_TOKENS * SCENE_TOKENS), pairs = 0;
-    int of_query[SCENE_TOKENS] = { 0 }, of_key[SCENE_TOKENS] = { 0 };
+    int of_query[SCENE_TOKENS] = { 0 }, of_key[SCENE_TOKENS] = { 0 }, of_pair[SCENE_TOKENS][SCENE_TOKENS] = { { 0 } };
 
     assert_true(count <= bound.tiles);
     for (int64_t t = 0; t < count; t++) {
@@ -278,6 +278,7 @@ static inline int64_t scene_check_block(const struct ri_sight *sight, const stru
             for (int64_t j = 0; j < tile->k_count; j++) {
                 int sees = scene_tile_sees(tile, i, j);
 
+                assert_true(++of_pair[tile->q_first + i][tile->k_first + j] <= bound.of_pair);
                 pairs += sees;
                 seen[tile->q_start + i * tile->q_step][tile->k_start + j * tile->k_step] += (unsigned char)sees;
             }

@@ -228,6 +228,28 @@ static void ranges_that_overlap_are_refused(void **state)
     assert_in_range(refused, 1000, 7000);
 }
 
+/* Every other block of one token: 20 areas a query and 20 a key, and never two of a pair.  A rank has 16 runs at
+ * most: 800 areas, and 15 times 20, twice, and 15 times 15. */
+static void bound_of_a_checkerboard(void **state)
+{
+    struct scene scene = { .ranks = 2, .mask = RONDO_MASK_BLOCKS, .params = RONDO_MASK_PARAMS_INIT };
+    struct rondo_layout *layout;
+    struct ri_sight sight;
+
+    (void)state;
+    for (int i = 0; i < SCENE_TOKENS * SCENE_TOKENS; i++)
+        scene.blocks[i] = (uint8_t)((i / SCENE_TOKENS + i) % 2);
+    scene.params.block_tokens = 1;
+    scene.q = scene.k = (struct scene_side){ .kind = RONDO_LAYOUT_BALANCED, .max_tokens = SCENE_TOKENS,
+                                             .balance = RONDO_MASK_BLOCKS, .batch.tokens = SCENE_TOKENS };
+    layout = scene_layout(&scene, &scene.q);
+    assert_int_equal(ri_sight_init(&sight, layout, layout, scene.mask, scene_params(&scene)), 0);
+    scene_check(&scene, &sight);
+    assert_int_equal(ri_sight_bound(&sight).tiles, 800 + 2 * 15 * 20 + 15 * 15);
+    ri_sight_release(&sight);
+    ri_layout_free(layout);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +259,7 @@ int main(void)
         cmocka_unit_test(packed_documents_of_other_keys),
         cmocka_unit_test(blocks_and_ranges),
         cmocka_unit_test(ranges_that_overlap_are_refused),
+        cmocka_unit_test(bound_of_a_checkerboard),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
