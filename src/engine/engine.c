@@ -281,6 +281,15 @@ static int move_inside(struct ri_engine *engine, int *acted)
     return err;
 }
 
+/* Others need nothing of this rank any more: neither its memory, nor that it moves messages on. */
+static int is_over(const struct ri_engine *engine)
+{
+    struct ri_transport *transport = engine->program->transport;
+
+    return engine->done == engine->schedule->step_count && engine->lent_count == 0 &&
+           (!transport->ops->settled || transport->ops->settled(transport));
+}
+
 int ri_engine_progress(struct ri_engine *engine, int *computes, int *idle)
 {
     int compute = !computes || *computes, acted = 0, err;
@@ -304,7 +313,7 @@ int ri_engine_progress(struct ri_engine *engine, int *computes, int *idle)
         return fail(engine, err);
     if (computes)
         *computes = compute;
-    if (engine->done == engine->schedule->step_count && engine->lent_count == 0) {
+    if (is_over(engine)) {
         forget_run(engine);
         return 1;
     }
@@ -340,7 +349,7 @@ void ri_engine_where(const struct ri_engine *engine, char *text, size_t bytes, i
     *peer = -1;
     snprintf(text, bytes, "%s: done, but others still read %u of its blocks", s->name, engine->lent_count);
     if (!engine->lent_count)
-        snprintf(text, bytes, "%s: done", s->name);
+        snprintf(text, bytes, "%s: done, but the last of its messages have not left", s->name);
     for (uint32_t i = 0; i < s->step_count; i++) {
         const struct ri_step *step = &s->steps[i];
         const struct ri_operand *operand = ri_step_moved(step);

@@ -66,9 +66,9 @@ int ri_engine_start(struct ri_engine *engine, const struct ri_program *program);
 
 /* Moves messages, and does one piece of work at most.  *computes says whether that may be a call of the
  * kernel, and then whether it was; NULL: it may.  1: all steps are done, nothing is read in place
- * any more, and nobody reads what was given out; 0: not yet, *idle says that nothing could be done;
- * negative: the run has failed, nothing of it is posted or read in place any more.  Then tell the others,
- * and stop: only that takes back our memory. */
+ * any more, nobody reads what was given out, and the transport has settled; 0: not yet, *idle says that
+ * nothing could be done; negative: the run has failed, nothing of it is posted or read in place any more.
+ * Then tell the others, and stop: only that takes back our memory. */
 int ri_engine_progress(struct ri_engine *engine, int *computes, int *idle);
 
 /* Gives up the run, also one that has failed: cancels what is posted, lets go of what is read in place,

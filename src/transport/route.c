@@ -294,6 +294,20 @@ static int route_progress(struct ri_transport *transport)
     return moved;
 }
 
+/* Both are asked, so that both begin with what is left. */
+static int route_settled(struct ri_transport *transport)
+{
+    int settled = 1;
+
+    for (int w = 0; w < WAYS; w++) {
+        struct ri_transport *way = route_of(transport)->way[w];
+
+        if (way->ops->settled && !way->ops->settled(way))
+            settled = 0;
+    }
+    return settled;
+}
+
 static int route_event_fd(struct ri_transport *transport)
 {
     return route_of(transport)->event_fd;
@@ -407,6 +421,7 @@ const struct ri_transport_ops ri_transport_route = {
     .connect = route_connect,
     .post = route_post,
     .progress = route_progress,
+    .settled = route_settled,
     .event_fd = route_event_fd,
     .arm = route_arm,
     .reserve = route_reserve,

@@ -99,6 +99,11 @@ struct ri_transport_ops {
      * transport as a whole is broken.  A single message that fails is FAILED with its status. */
     int (*progress)(struct ri_transport *transport);
 
+    /* Whether what peers still need of messages that are DONE has left this rank.  0: progress has to go on for
+     * it; 1 while other messages are posted, for which it has to go on anyway.  NULL: always.  Does not wait for
+     * what a peer does outside of the transport, as long as nobody waits for this rank. */
+    int (*settled)(struct ri_transport *transport);
+
     /* A descriptor that becomes readable when progress may have work, or -1: none, use time.  arm
      * returns 1 when it is safe to sleep on it, 0 when progress must be called again first. */
     int (*event_fd)(struct ri_transport *transport);

@@ -119,6 +119,11 @@ static int ucx_progress(struct ri_transport *transport)
     return ri_ucx_run(ucx_of(transport));
 }
 
+static int ucx_settled(struct ri_transport *transport)
+{
+    return ri_ucx_settled(ucx_of(transport));
+}
+
 static int ucx_event_fd(struct ri_transport *transport)
 {
     return ucx_of(transport)->event_fd;
@@ -199,6 +204,7 @@ const struct ri_transport_ops ri_transport_ucx = {
     .connect = ucx_connect,
     .post = ucx_post,
     .progress = ucx_progress,
+    .settled = ucx_settled,
     .event_fd = ucx_event_fd,
     .arm = ucx_arm,
     .reserve = ucx_reserve,

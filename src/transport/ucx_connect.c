@@ -163,6 +163,68 @@ int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size
     return err;
 }
 
+/* ---- settling ---- */
+
+static void on_flushed(void *request, ucs_status_t status, void *flushes)
+{
+    (void)status; /* with a connection that fails its messages do, and nobody waits for more */
+    ucp_request_free(request);
+    --*(int *)flushes;
+}
+
+static ucp_request_param_t flush_param(struct ri_ucx *self)
+{
+    return (ucp_request_param_t){ .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                  .cb.send = on_flushed, .user_data = &self->flushes };
+}
+
+/* Counts a flush that has begun.  Returns whether it has to be begun again. */
+static int begun(struct ri_ucx *self, ucs_status_ptr_t request)
+{
+    self->flushes += UCS_PTR_IS_PTR(request);
+    return UCS_PTR_STATUS(request) == UCS_ERR_NO_MEMORY;
+}
+
+/* Over TCP alone, where the flush of an endpoint asks for an answer, no word is owed that a socket does not
+ * take. */
+void ri_ucx_flush_owed(struct ri_ucx *self)
+{
+    const ucp_request_param_t param = flush_param(self);
+
+    self->owed = 0;
+    for (int r = 0; r < self->base.ranks; r++) {
+        struct ri_ucx_peer *peer = &self->peers[r];
+        int can_flush = peer->endpoint && !peer->failed && !peer->tcp_alone[0];
+
+        peer->owed = peer->owed && can_flush && begun(self, ucp_ep_flush_nbx(peer->endpoint, &param));
+        self->owed |= peer->owed;
+    }
+}
+
+static int has_messages(const struct ri_ucx *self)
+{
+    for (const struct ri_ucx_op *op = self->all; op; op = op->all)
+        if (op->xfer)
+            return 1;
+    return 0;
+}
+
+/* The worker's flush looks whether sockets and devices have taken all that was sent; ucx_context.c sees to it
+ * that no peer is asked.  While there are other messages, which fill them, their owner has to progress anyway. */
+int ri_ucx_settled(struct ri_ucx *self)
+{
+    const ucp_request_param_t param = flush_param(self);
+
+    if (self->broken)
+        return 1;
+    if (self->owed)
+        ri_ucx_flush_owed(self);
+    if (self->flushes == 0 && !self->owed && !begun(self, ucp_worker_flush_nbx(self->worker, &param)) &&
+        self->flushes == 0)
+        return 1;
+    return has_messages(self);
+}
+
 /* ---- parting ---- */
 
 static const ucp_request_param_t by_force = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,

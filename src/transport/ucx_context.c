@@ -30,6 +30,12 @@ static ucs_status_t let_be_eager(ucp_config_t *config)
     return ucp_config_modify(config, "RNDV_SEND_NBR_THRESH", "inf");
 }
 
+/* The flush of a worker is to look at sockets and devices only, and not to ask peers over TCP, which may compute. */
+static ucs_status_t flush_here(ucp_config_t *config)
+{
+    return ucp_config_modify(config, "FLUSH_WORKER_EPS", "n");
+}
+
 /* UCX takes more than 4 MB of /dev/shm for each rank, and has no worker at all when they are not there.  Memory
  * of System V does as well, and needs no mount. */
 static ucs_status_t avoid_small_mount(ucp_config_t *config, const struct ri_ucx *self)
@@ -76,6 +82,8 @@ static ucs_status_t init(ucp_context_h *context, const struct ri_ucx *self, cons
     if (status != UCS_OK)
         return status;
     status = let_be_eager(config);
+    if (status == UCS_OK)
+        status = flush_here(config);
     if (status == UCS_OK && self)
         status = avoid_small_mount(config, self);
     if (status == UCS_OK && devices)

@@ -7,6 +7,7 @@
 static const int64_t cancel_ns = 1000000000;
 static const int64_t break_off_ns = 100000000;
 static const size_t small_bytes = 8192; /* and less is sent before the receiver is ready */
+static const size_t eager_bytes = 1024; /* and less UCX does not move by its rendezvous */
 static const size_t burst_bytes = 1 << 18; /* that UCX has of granted messages, before the last of them */
 
 static int peer_is_gone(ucs_status_t status)
@@ -44,6 +45,16 @@ int ri_ucx_peer_error(const struct ri_ucx *self, int rank)
     return ri_error(RONDO_ERR_PEER, "UCX lost its connection to rank %d", rank);
 }
 
+static void note_owed(struct ri_ucx *self, const struct ri_ucx_op *op)
+{
+    struct ri_ucx_peer *peer = &self->peers[op->shape.peer];
+
+    if (op->shape.send || peer->eager || ri_ucx_bytes(op) <= eager_bytes)
+        return;
+    peer->owed = 1;
+    self->owed = 1;
+}
+
 static void op_end(struct ri_ucx_op *op, ucs_status_t status, size_t received)
 {
     struct ri_ucx *self = op->owner;
@@ -55,6 +66,7 @@ static void op_end(struct ri_ucx_op *op, ucs_status_t status, size_t received)
     op->spare = self->spare;
     self->spare = op;
     self->ended++;
+    note_owed(self, op);
     if (!xfer)
         return;
     if (self->peers[xfer->peer].failed && status != UCS_OK) {
@@ -360,6 +372,8 @@ int ri_ucx_run(struct ri_ucx *self)
     moved = (int)ucp_worker_progress(self->worker);
     if (self->failures)
         end_messages_of_failed_peers(self);
+    if (self->owed)
+        ri_ucx_flush_owed(self);
     if (self->granted)
         ri_ucx_begin_granted(self);
     return moved > self->ended ? moved : self->ended;

@@ -21,6 +21,7 @@ struct ri_ucx_peer {
     struct ri_ucx_op *granted, **granted_end; /* sends whose receives are ready, in the order of that */
     size_t under_way_bytes;                   /* of those of them that UCX has */
     uint8_t tcp_alone[2]; /* it is reached so: by us, and we by it */
+    int owed;   /* it may wait for the word that a message of its has been taken: see ri_ucx_flush_owed */
     int eager;  /* both: see ri_ucx_start */
     int wanted; /* messages go there or come from there */
     int remote; /* on another host */
@@ -69,6 +70,8 @@ struct ri_ucx {
     struct ri_ucx_range *ranges; /* [range_room] range_count of them: what is registered */
     int range_count, range_room;
     int granted;  /* sends, to all peers */
+    int owed;     /* some peer is */
+    int flushes;  /* that UCX has not ended */
     int event_fd;
     int ended;    /* messages that ended since progress began */
     int failures; /* peers that failed since progress looked */
@@ -141,6 +144,13 @@ enum { RI_UCX_SENDER_SHIFT = 48 };
 /* Makes the endpoints and waits until every wanted peer has answered. */
 int ri_ucx_connect(struct ri_ucx *self, const void *const *addresses, const size_t *address_bytes,
                    int64_t deadline_ns);
+
+/* After a round of UCX.  UCX ends a receive when it has read the sender's memory.  Its word of that, without
+ * which the sender waits, may wait for room in the sender's queue, and then leaves in a later round: a flush that
+ * begins now ends behind it. */
+void ri_ucx_flush_owed(struct ri_ucx *self);
+/* As the contract's settled. */
+int ri_ucx_settled(struct ri_ucx *self);
 
 /* Closes the endpoints, all at once, after what peers have still to take; 2 s at most.  Then UCX holds no
  * message with a peer on another host, for destroying a worker that does aborts the process. */

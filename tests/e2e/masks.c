@@ -120,7 +120,7 @@ static int run_setting(struct group *g, rondo_comm_t comm, int rank, const struc
 
     if (rank == 0)
         team_poison(g->team, p);
-    err = team_gather(g->team, comm);
+    err = team_gather(g->team);
     if (!err)
         err = team_run(g->team, comm, rank, p, s);
     if (err && (rank == 0 || !is_refusal(err)))
@@ -131,7 +131,7 @@ static int run_setting(struct group *g, rondo_comm_t comm, int rank, const struc
         team_fail(g->team);
         return err;
     }
-    if (team_gather(g->team, comm))
+    if (team_gather(g->team))
         return RONDO_ERR_PEER;
     if (rank == 0)
         judge(g, p, form, s, err);

@@ -44,9 +44,8 @@ void team_destroy(struct team *team);
 
 /* Of one rank. */
 int team_join(struct team *team, int rank, rondo_comm_t *comm);
-/* Waits for all, and moves what others still want of this rank: a transport may have to answer after its own
- * calls are done.  Not 0 when one has failed. */
-int team_gather(struct team *team, rondo_comm_t comm);
+/* Waits for all, outside of Rondo: whose calls are done owes the others nothing.  Not 0 when one has failed. */
+int team_gather(struct team *team);
 void team_fail(struct team *team);
 /* Lays the results of this rank in the answer; rank 0 has poisoned it before, and all have gathered. */
 void team_poison(struct team *team, const struct masked *p);

@@ -59,7 +59,7 @@ void team_destroy(struct team *team)
     shared_memory_release(team, sizeof(*team));
 }
 
-int team_gather(struct team *team, rondo_comm_t comm)
+int team_gather(struct team *team)
 {
     int round = atomic_load(&team->round);
 
@@ -67,11 +67,8 @@ int team_gather(struct team *team, rondo_comm_t comm)
         atomic_store(&team->come, 0);
         atomic_fetch_add(&team->round, 1);
     }
-    while (atomic_load(&team->round) == round && !atomic_load(&team->failed)) {
-        if (rondo_comm_progress(comm))
-            return RONDO_ERR_PEER;
+    while (atomic_load(&team->round) == round && !atomic_load(&team->failed))
         sched_yield();
-    }
     return atomic_load(&team->failed) ? RONDO_ERR_PEER : 0;
 }
 

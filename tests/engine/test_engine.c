@@ -236,6 +236,40 @@ static void a_run_allocates_nothing_and_counts_bytes(void **state)
     (void)state;
 }
 
+static int unsettled; /* times that the transport still says no */
+
+static int settled_late(struct ri_transport *transport)
+{
+    (void)transport;
+    return --unsettled < 0;
+}
+
+/* Its last words to others may wait for progress when all that it asked for has been done. */
+static void a_run_lasts_until_its_transport_has_settled(void **state)
+{
+    struct ri_transport_ops ops;
+    char text[160];
+    int idle, peer;
+
+    (void)state;
+    open_all(ranks, 1, ri_build_ring_forward, 0, 0);
+    ops = *ranks[0].transport->ops;
+    ops.settled = settled_late;
+    ranks[0].transport->ops = &ops;
+    unsettled = 2;
+    assert_int_equal(ri_engine_start(ranks[0].engine, &ranks[0].program), 0);
+    while (unsettled == 2)
+        assert_int_equal(ri_engine_progress(ranks[0].engine, NULL, &idle), 0);
+    ri_engine_where(ranks[0].engine, text, sizeof(text), &peer);
+    assert_int_equal(peer, -1);
+    assert_non_null(strstr(text, "done, but the last of its messages have not left"));
+    assert_int_equal(ri_engine_progress(ranks[0].engine, NULL, &idle), 0);
+    assert_true(idle);
+    assert_int_equal(ri_engine_progress(ranks[0].engine, NULL, &idle), 1);
+    ranks[0].transport->ops = &ri_transport_self;
+    close_all(ranks, 1);
+}
+
 static void a_failing_kernel_ends_the_run_and_posts_nothing(void **state)
 {
     open_all(ranks, 3, ri_build_ring_forward, 0, 0);
@@ -387,6 +421,7 @@ int main(void)
         cmocka_unit_test(all_reduce_sums_every_part),
         cmocka_unit_test(broadcast_reaches_all_from_any_root),
         cmocka_unit_test(a_run_allocates_nothing_and_counts_bytes),
+        cmocka_unit_test(a_run_lasts_until_its_transport_has_settled),
         cmocka_unit_test(a_failing_kernel_ends_the_run_and_posts_nothing),
         cmocka_unit_test(a_second_start_is_refused),
         cmocka_unit_test(where_names_the_step_that_waits_and_its_peer),

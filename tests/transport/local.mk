@@ -70,5 +70,10 @@ tests_transport_ucx_ends_SOURCES = tests/transport/ucx_ends.c $(transport_bench)
 tests_transport_ucx_ends_CFLAGS = $(test_cflags)
 tests_transport_ucx_ends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ucp_tag_send_nbx
 tests_transport_ucx_ends_LDADD = $(test_ldadd)
+
+check_PROGRAMS += tests/transport/ucx_settled
+tests_transport_ucx_settled_SOURCES = tests/transport/ucx_settled.c $(transport_bench)
+tests_transport_ucx_settled_CFLAGS = $(test_cflags)
+tests_transport_ucx_settled_LDADD = $(test_ldadd)
 endif
 endif
