@@ -9,6 +9,7 @@
 #include "base/status.h"
 
 #define LEFT_AFTER_NS ((int64_t)2000000000)
+#define UNSEEN_NS ((int64_t)1000000000) /* from one look of a wait to the next: it did not get to look */
 
 int ri_request_check(const struct rondo_request *request, struct rondo_comm *comm, const char *what)
 {
@@ -254,11 +255,13 @@ static void tell_waiting(const struct rondo_request *request, int64_t begin_ns, 
            where);
 }
 
+/* A process may be stopped, or its machine paused, for longer than a wait may last.  When it goes on, the others
+ * have not had their time to come: perhaps they go on only now, too. */
 static int wait_until(rondo_request_t *request, int timeout_ms)
 {
     struct rondo_comm *comm = (*request)->comm;
     int64_t begin_ns = ri_now_ns(), deadline_ns = begin_ns + (int64_t)timeout_ms * 1000000;
-    int64_t quiet_ns = comm->config.warn_after_ms * 1000000;
+    int64_t quiet_ns = comm->config.warn_after_ms * 1000000, looked_ns = begin_ns;
 
     for (struct ri_idle idle = { 0 };;) {
         int nothing = attend(comm->family, 1);
@@ -266,6 +269,11 @@ static int wait_until(rondo_request_t *request, int timeout_ms)
 
         if ((*request)->state != 0 || comm->failed)
             return end(request);
+        if (now_ns - looked_ns > UNSEEN_NS) {
+            deadline_ns += now_ns - looked_ns;
+            begin_ns = now_ns;
+        }
+        looked_ns = now_ns;
         if (now_ns >= deadline_ns)
             return give_up(request, timeout_ms);
         tell_waiting(*request, begin_ns, now_ns, &quiet_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that is stopped says nothing; the log of who waits for it does. */
+/* A rank that is stopped says nothing; the log of who waits for it does.  When it goes on, so does its wait. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -144,12 +144,63 @@ static void it_can_be_switched_off(void **state)
     run("0", 0, 200);
 }
 
+/* ---- the rank that waits is stopped ---- */
+
+enum { TIMEOUT_MS = 1500, STOPPED_MS = 2000, LATER_MS = 200 };
+
+/* Rank 1 stops rank 0 in its wait, for longer than that may last, and comes a little later than it goes on. */
+static void stop_the_other(struct test *t)
+{
+    pid_t pid;
+
+    while (!(pid = (pid_t)atomic_load(&t->stopped)))
+        usleep(1000);
+    usleep(LATER_MS * 1000);
+    kill(pid, SIGSTOP);
+    usleep(STOPPED_MS * 1000);
+    kill(pid, SIGCONT);
+    usleep(LATER_MS * 1000);
+}
+
+static int waits_on(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "shm");
+    rondo_request_t request = NULL;
+    float number = 1;
+    int bad;
+
+    if (rank == 1)
+        stop_the_other(t);
+    else
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bad = expect(!rondo_all_reduce(comm, &number, &number, 1, RONDO_F32, NULL, &request), "%s", rondo_last_error());
+    if (rank == 0)
+        atomic_store(&t->stopped, (int)getpid());
+    bad += expect(!rondo_wait(&request, TIMEOUT_MS), "rank %d: %s", rank, rondo_last_error());
+    bad += expect(number == RANKS, "rank %d has %g", rank, (double)number);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void a_wait_does_not_count_what_it_was_stopped_for(void **state)
+{
+    struct test *t = shared_memory(sizeof(*t));
+
+    (void)state;
+    if (!ranks_want_processes("shm"))
+        skip();
+    assert_int_equal(run_ranks(RANKS, 1, 60, waits_on, t), 0);
+    shared_memory_release(t, sizeof(*t));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_wait_names_who_is_waited_for_twice),
         cmocka_unit_test(a_short_wait_says_nothing),
         cmocka_unit_test(it_can_be_switched_off),
+        cmocka_unit_test(a_wait_does_not_count_what_it_was_stopped_for),
     };
     int file = mkstemp(log_file), failures;
 
