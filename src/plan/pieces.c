@@ -241,8 +241,9 @@ int ri_pieces_list(struct ri_pass *pass)
  *
  * A tile of q queries and k keys is then cut every R queries and every S keys, to at most
  * q k / (R S) + q / R + k / S + 1.  The q of all tiles add up to at most Q times the tiles that a query is in,
- * their k likewise, and the q k to at most Q K A, however tiles were cut before.  R is at least S; in c chunks
- * of the key it is at least Q c / CHUNKED_TILES, so that Q (A + c - 1) / R is at most A CHUNKED_TILES. */
+ * their k likewise, and the q k to at most Q K times the tiles that a query and a key are in together, however
+ * tiles were cut before.  R is at least S; in c chunks of the key it is at least Q c / CHUNKED_TILES, so that
+ * Q (A + c - 1) / R is at most A CHUNKED_TILES. */
 static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *step)
 {
     const struct ri_plan *plan = pass->plan;
@@ -255,7 +256,7 @@ static uint64_t most_tiles(const struct ri_pass *pass, const struct ri_step *ste
     for (int i = 0; i < RI_SIDES; i++)
         tokens[i] = (double)ri_min64(plan->max_tokens[i], step->from[i].parts *
                                      ri_part_tokens(plan->max_tokens[i], pass->schedule->token_parts));
-    area = tokens[RI_QUERIES] * tokens[RI_KEYS] * in[RI_QUERIES] / (side * side);
+    area = tokens[RI_QUERIES] * tokens[RI_KEYS] * (double)bound.of_pair / (side * side);
     tiles += borders * in[chunks.side ? RI_KEYS : RI_QUERIES];
     in[chunks.side ? RI_QUERIES : RI_KEYS] += borders;
     rows = tokens[RI_QUERIES] * in[RI_QUERIES] / side;

@@ -176,11 +176,55 @@ static void tables_of_layouts_and_masks(void **state)
     }
 }
 
+/* A block pair of 16 chunks a side is the same square as one of 2 pieces, or of one: cut a little more. */
+static int balanced_body(int rank, int ranks, void *arg)
+{
+    struct test *t = arg;
+    rondo_comm_t comm = comm_of(&t->meeting, rank, ranks, "self");
+    rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
+    rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT;
+    size_t bytes[4] = { 0 };
+    int bad = 0;
+
+    desc.batch = 1, desc.q_heads = 32, desc.kv_heads = 8, desc.qk_dim = desc.v_dim = 128;
+    desc.mask = t->mask;
+    for (int kind = 0; rank == 0 && kind < 4; kind++) {
+        struct test one = *t;
+        rondo_layout_t layout;
+
+        one.kind = (rondo_layout_kind_t)kind;
+        layout = make_layout(&one, ranks);
+        bad += expect(!rondo_plan_memory(comm, layout, &desc, &t->options, &memory), "%s", rondo_last_error());
+        bytes[kind] = memory.table_bytes;
+        rondo_layout_destroy(layout);
+    }
+    bad += expect(bytes[RONDO_LAYOUT_ZIGZAG] <= bytes[RONDO_LAYOUT_CONTIGUOUS] * 5 / 4 &&
+                      bytes[RONDO_LAYOUT_BALANCED] <= bytes[RONDO_LAYOUT_CONTIGUOUS] * 2,
+                  "tables are of %zu KiB, of %zu zigzag, and of %zu balanced", bytes[RONDO_LAYOUT_CONTIGUOUS] >> 10,
+                  bytes[RONDO_LAYOUT_ZIGZAG] >> 10, bytes[RONDO_LAYOUT_BALANCED] >> 10);
+    rondo_comm_destroy(comm);
+    return bad;
+}
+
+static void tables_of_many_chunks(void **state)
+{
+    struct test *t = shared_memory(sizeof(*t));
+
+    (void)state;
+    t->options = (rondo_plan_options_t)RONDO_PLAN_OPTIONS_INIT;
+    t->options.schedule = "ring";
+    t->options.chunk_bytes = (int64_t)1 << 40;
+    t->mask = RONDO_MASK_CAUSAL;
+    t->tokens = 4 << 16;
+    assert_int_equal(run_ranks(4, 0, 60, balanced_body, t), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_what_is_allocated),
         cmocka_unit_test(tables_of_layouts_and_masks),
+        cmocka_unit_test(tables_of_many_chunks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
