@@ -15,5 +15,5 @@ const rondo_kernel_t *rondo_kernel_find(const char *name)
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
         if (strcmp(kernels[i]->name, name) == 0)
             return kernels[i];
-    return NULL;
+    return ri_kernel_flash_with(name);
 }

@@ -8,6 +8,9 @@
 extern const rondo_kernel_t ri_kernel_reference;
 extern const rondo_kernel_t ri_kernel_flash;
 
+/* flash with the inner loops of one instruction set: "flash-avx2" ...; NULL: no such name, or not on this CPU. */
+const rondo_kernel_t *ri_kernel_flash_with(const char *name);
+
 /* merge.c: plain fp32 loops over packed memory, on the host. */
 
 /* Folds the partial (o_i, lse_i) into (o, lse): rows of dim floats, one lse a row, lse strides in

@@ -153,7 +153,7 @@ static const struct perf_extra extras[] = {
     {"dtype", "T", "fp32, bf16 or f16: of q, k, v and dO [fp32]", "fp32, bf16 or f16", take_dtype},
     {"softcap", "C", "cap of scores [0: none]", "0 or more", take_softcap},
     {"dropout", "P", "share of weights that are dropped [0]", "0 or more, less than 1", take_dropout},
-    {"kernel", "K", "flash or reference [flash]", "flash or reference", take_kernel},
+    {"kernel", "K", "flash, flash-avx2 and its like, or reference [flash]", "one that this CPU has", take_kernel},
     {"threads", "N", "of the kernel and of what it is held against [1]", "1 to 256", take_threads},
     {"python", "FILE", "the interpreter of --peer torch [/usr/bin/python3]", "a file", take_python},
     {NULL, NULL, NULL, NULL, NULL},
@@ -482,6 +482,7 @@ int main(int argc, char **argv)
     own.kv_heads = own.kv_heads ? own.kv_heads : own.heads;
     if (refuse(&own, &options))
         return 2;
+    yardstick_choose(own.kernel, argv);
     bench.crew.threads = (int)own.threads;
     if (perf_report_open(&report, &options, &about, columns))
         return 1;

@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "build-config.h"
 #include "measure.h"
@@ -140,22 +142,58 @@ static const struct chains {
     int floats;
     int (*supported)(void);
     int (*run)(int steps);
+    const char *kernel;   /* flash with these vectors is flash- and this */
+    const char *cores[4]; /* of OpenBLAS, that have them; the first is to be asked for.  None: any will do */
 } all_chains[] = {
 #if defined(__x86_64__)
-    {"AVX-512", 16, has_avx512, chains_avx512},
-    {"AVX2 and FMA", 8, has_avx2, chains_avx2},
+    {"AVX-512", 16, has_avx512, chains_avx512, "avx512", {"SkylakeX", "Cooperlake", "Sapphirerapids"}},
+    {"AVX2 and FMA", 8, has_avx2, chains_avx2, "avx2", {"Haswell", "Zen"}},
 #endif
-    {"16-byte vectors", 4, has_plain, chains_plain},
+    {"16-byte vectors", 4, has_plain, chains_plain, "plain", {NULL}},
 };
+
+static const char *held_to; /* a kernel's name */
+
+static int is_chosen(const struct chains *chains)
+{
+    const char *vectors = held_to ? strchr(held_to, '-') : NULL;
+
+    return chains->supported() && (!vectors || strcmp(vectors + 1, chains->kernel) == 0);
+}
 
 static const struct chains *widest(void)
 {
-    const struct chains *chains = all_chains;
+    size_t i = 0;
 
-    while (!chains->supported())
-        chains++;
-    return chains;
+    while (i + 1 < sizeof(all_chains) / sizeof(all_chains[0]) && !is_chosen(&all_chains[i]))
+        i++;
+    return &all_chains[i];
 }
+
+#if HAVE_CBLAS
+/* Cores of OpenBLAS whose loops have the vectors of these chains. */
+static int knows_core(const struct chains *chains, const char *core)
+{
+    for (const char *const *c = chains->cores; *c; c++)
+        if (strcmp(*c, core) == 0)
+            return 1;
+    return !chains->cores[0];
+}
+
+void yardstick_choose(const char *kernel, char **argv)
+{
+    held_to = kernel;
+    if (knows_core(widest(), openblas_get_corename()) || getenv("OPENBLAS_CORETYPE"))
+        return;
+    setenv("OPENBLAS_CORETYPE", widest()->cores[0], 1);
+    execv("/proc/self/exe", argv); /* where that fails the header says which core it is */
+}
+#else
+void yardstick_choose(const char *kernel, char **argv)
+{
+    held_to = kernel;
+}
+#endif
 
 const char *yardstick_fma_name(void)
 {

@@ -141,7 +141,8 @@ typedef struct rondo_kernel {
     int (*backward)(void *context, const rondo_kernel_backward_t *args); /* may be NULL: no backward */
 } rondo_kernel_t;
 
-/* A bundled kernel by name, or NULL: "reference" (plain loops, fp64 inside), "flash" (blocked fp32).
+/* A bundled kernel by name, or NULL: "reference" (plain loops, fp64 inside), "flash" (blocked fp32), and flash
+ * held to one instruction set: "flash-avx512", "flash-avx2", "flash-neon", "flash-plain", where the CPU has it.
  * Static storage; any thread. */
 const rondo_kernel_t *rondo_kernel_find(const char *name);
 

@@ -2,6 +2,8 @@
 /* Attention in blocks, in fp32: the choice of inner loops, and what forward and backward share. */
 #include "kernels/cpu/flash.h"
 
+#include <string.h>
+
 #include "base/status.h"
 #include "kernels/cpu/tasks.h"
 
@@ -123,22 +125,45 @@ static size_t flash_workspace(void *context, const rondo_kernel_shape_t *shape)
     return (forward > backward ? forward : backward) * sizeof(float) * ri_task_threads(shape);
 }
 
+/* The kernel's context names the inner loops; NULL: the best. */
+static const struct ri_flash_ops *ops_of(void *context)
+{
+    return context ? context : best_ops();
+}
+
 static int flash_forward(void *context, const rondo_kernel_forward_t *args)
 {
-    return ri_flash_forward(best_ops(), args);
+    return ri_flash_forward(ops_of(context), args);
 }
 
 static int flash_backward(void *context, const rondo_kernel_backward_t *args)
 {
-    return ri_flash_backward(best_ops(), args);
+    return ri_flash_backward(ops_of(context), args);
 }
 
-const rondo_kernel_t ri_kernel_flash = {
-    .struct_bytes = sizeof(rondo_kernel_t),
-    .name = "flash",
-    .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP |
-             RONDO_KERNEL_DROPOUT | RONDO_KERNEL_POLLS,
-    .workspace_bytes = flash_workspace,
-    .forward = flash_forward,
-    .backward = flash_backward,
+#define FLASH(title, ops) \
+    { \
+        .struct_bytes = sizeof(rondo_kernel_t), .name = title, .context = (void *)(uintptr_t)(ops), \
+        .flags = RONDO_KERNEL_MERGES | RONDO_KERNEL_BF16 | RONDO_KERNEL_F16 | RONDO_KERNEL_SOFTCAP | \
+                 RONDO_KERNEL_DROPOUT | RONDO_KERNEL_POLLS, \
+        .workspace_bytes = flash_workspace, .forward = flash_forward, .backward = flash_backward, \
+    }
+
+const rondo_kernel_t ri_kernel_flash = FLASH("flash", NULL);
+
+static const rondo_kernel_t with_ops[] = {
+#if defined(__x86_64__)
+    FLASH("flash-avx512", &ri_flash_avx512), FLASH("flash-avx2", &ri_flash_avx2),
+#elif defined(__aarch64__)
+    FLASH("flash-neon", &ri_flash_neon),
+#endif
+    FLASH("flash-plain", &ri_flash_plain),
 };
+
+const rondo_kernel_t *ri_kernel_flash_with(const char *name)
+{
+    for (size_t i = 0; i < sizeof with_ops / sizeof with_ops[0]; i++)
+        if (strcmp(with_ops[i].name, name) == 0)
+            return ops_of(with_ops[i].context)->supported() ? &with_ops[i] : NULL;
+    return NULL;
+}

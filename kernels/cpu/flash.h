@@ -21,14 +21,14 @@ enum { RI_FLASH_STRIP = 16 };
 
 #define RI_INLINE static inline __attribute__((always_inline))
 
-/* c[r][n] = or += sum over d of a[r * a_row + d * a_col] * b[d][n], for 0 <= r < rows, 0 <= n <
- * cols and those d of 0 <= d < depth with r + lo <= d <= r + hi.  What lies outside is not
+/* c[r][n] = or += sum over d of a[r][d] * b[d][n], for 0 <= r < rows, 0 <= n < cols and those d of
+ * 0 <= d < depth with r + lo <= d <= r + hi.  a_row 0: of a[d][r], RI_FLASH_KEYS a row.  What lies outside is not
  * multiplied by zero but never read: it may be NaN.  A gemm that stores reads the whole depth. cols
  * is a multiple of RI_FLASH_PAD; b and c are rows of b_row, c_row floats. */
 struct ri_flash_gemm {
     const float *a, *b;
     float *c;
-    int a_row, a_col, b_row, c_row;
+    int a_row, b_row, c_row;
     int rows, cols, depth;
     int lo, hi;
     int add;
@@ -62,8 +62,8 @@ struct ri_flash_ops {
     void (*gemm)(const struct ri_flash_gemm *g);
 
     /* One block of online softmax in base 2.  s [rows][RI_FLASH_KEYS] holds scores, -inf where
-     * hidden, and becomes weights 2^(s - top); top and sum [rows] are the running maximum and sum
-     * of weights; o [rows][cols] is scaled where the maximum rises. */
+     * hidden, and becomes weights 2^(s - top); top [rows] is the running maximum, sum [rows][RI_FLASH_PAD] the
+     * running sum of weights in parts; o [rows][cols] is scaled where the maximum rises. */
     void (*softmax)(float *s, float *top, float *sum, float *o, int rows, int cols);
 
     /* s [rows][RI_FLASH_KEYS] becomes bound * tanh(s / bound); bound and its inverse are normal numbers. */

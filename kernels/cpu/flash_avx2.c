@@ -27,15 +27,6 @@ RI_INLINE TARGET float reduce_max(vec x)
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
-RI_INLINE TARGET float reduce_add(vec x)
-{
-    __m128 half =
-        _mm_add_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
-
-    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
-    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
-}
-
 RI_INLINE TARGET wide_vec times_multiplier(wide_vec x)
 {
     return (wide_vec)_mm256_mul_epu32((__m256i)x, _mm256_set1_epi64x(RI_DROPOUT_MULTIPLIER));

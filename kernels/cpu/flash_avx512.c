@@ -23,11 +23,6 @@ RI_INLINE TARGET float reduce_max(vec x)
     return _mm512_reduce_max_ps((__m512)x);
 }
 
-RI_INLINE TARGET float reduce_add(vec x)
-{
-    return _mm512_reduce_add_ps((__m512)x);
-}
-
 RI_INLINE TARGET wide_vec times_multiplier(wide_vec x)
 {
     return (wide_vec)_mm512_mul_epu32((__m512i)x, _mm512_set1_epi64(RI_DROPOUT_MULTIPLIER));

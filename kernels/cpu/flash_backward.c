@@ -9,7 +9,7 @@
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/tasks.h"
 
-enum { PANEL_KEYS = 256 };
+enum { PANEL_KEYS = 1024 };
 
 struct space {
     float *kt, *vt;     /* [panel/64][dim][64] */
@@ -71,7 +71,6 @@ static void times_keys(const struct ri_flash_ops *ops, float *c, const float *a,
 {
     const struct ri_flash_gemm g = {.a = a,
                                     .a_row = a_row,
-                                    .a_col = 1,
                                     .b = b,
                                     .b_row = RI_FLASH_KEYS,
                                     .c = c,
@@ -91,8 +90,6 @@ static void add_to_keys(const struct ri_flash_ops *ops, float *c, const float *a
                         int row, int keys, const struct ri_flash_band *band)
 {
     const struct ri_flash_gemm g = {.a = a,
-                                    .a_row = 1,
-                                    .a_col = RI_FLASH_KEYS,
                                     .b = b,
                                     .b_row = row,
                                     .c = c,
@@ -114,7 +111,6 @@ static void add_to_queries(const struct place *at, const float *ds, int key, int
     const struct space *w = &at->w;
     const struct ri_flash_gemm g = {.a = ds,
                                     .a_row = RI_FLASH_KEYS,
-                                    .a_col = 1,
                                     .b = w->k + (int64_t)key * w->k_row,
                                     .b_row = w->k_row,
                                     .c = w->dq + (int64_t)band->first * w->k_row,

@@ -8,7 +8,7 @@
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/tasks.h"
 
-enum { PANEL_KEYS = 1024 };
+enum { PANEL_KEYS = 4096 };
 
 struct space {
     float *kt;              /* [panel/64][qk_dim][64] */
@@ -16,7 +16,8 @@ struct space {
     float *q;               /* [96][qk_dim], times ri_flash_q_factor */
     float *s;               /* [96][64] */
     float *o;               /* [96][v_row] */
-    float *top, *sum, *lse; /* [96] */
+    float *top, *lse;       /* [96] */
+    float *sum;             /* [96][16], a row's sum in parts */
     float *strip;           /* [16][qk_dim] */
     int v_row;
 };
@@ -33,7 +34,7 @@ static size_t lay_out(struct space *w, float *workspace, const rondo_kernel_shap
     w->s = ri_flash_take(workspace, &used, RI_FLASH_QUERIES * RI_FLASH_KEYS);
     w->o = ri_flash_take(workspace, &used, (int64_t)RI_FLASH_QUERIES * w->v_row);
     w->top = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
-    w->sum = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
+    w->sum = ri_flash_take(workspace, &used, RI_FLASH_QUERIES * RI_FLASH_PAD);
     w->lse = ri_flash_take(workspace, &used, RI_FLASH_QUERIES);
     w->strip = ri_flash_take(workspace, &used, (int64_t)RI_FLASH_STRIP * shape->qk_dim);
     return used;
@@ -86,7 +87,6 @@ static void add_block(const struct place *at, int64_t first, int h, int key, int
     int r = band->first, rows = band->end - r;
     struct ri_flash_gemm scores = {.a = w->q + (int64_t)r * shape->qk_dim,
                                    .a_row = shape->qk_dim,
-                                   .a_col = 1,
                                    .b = w->kt + (int64_t)key * shape->qk_dim,
                                    .b_row = RI_FLASH_KEYS,
                                    .c = w->s + r * RI_FLASH_KEYS,
@@ -98,7 +98,6 @@ static void add_block(const struct place *at, int64_t first, int h, int key, int
                                    .hi = shape->qk_dim};
     struct ri_flash_gemm values = {.a = w->s + r * RI_FLASH_KEYS,
                                    .a_row = RI_FLASH_KEYS,
-                                   .a_col = 1,
                                    .b = w->v + (int64_t)key * w->v_row,
                                    .b_row = w->v_row,
                                    .c = w->o + (int64_t)r * w->v_row,
@@ -115,7 +114,7 @@ static void add_block(const struct place *at, int64_t first, int h, int key, int
         at->ops->cap(w->s + r * RI_FLASH_KEYS, ri_flash_cap(shape), rows);
     if (!is_whole(band, keys))
         hide_keys(w->s, band, keys);
-    at->ops->softmax(w->s + r * RI_FLASH_KEYS, w->top + r, w->sum + r, w->o + (int64_t)r * w->v_row,
+    at->ops->softmax(w->s + r * RI_FLASH_KEYS, w->top + r, w->sum + r * RI_FLASH_PAD, w->o + (int64_t)r * w->v_row,
                      rows, w->v_row);
     if (shape->dropout != 0) {
         struct ri_flash_drop drop = ri_flash_drop(shape, at->args->seed, at->b, h, at->tile, first + r,
@@ -135,9 +134,13 @@ static void fold_rows(const struct place *at, int64_t query, int rows, int h)
     for (int i = 0; i < rows; i++) {
         float *o = w->o + (int64_t)i * w->v_row;
 
-        w->lse[i] = w->sum[i] == 0 ? -INFINITY : (float)((w->top[i] + log2f(w->sum[i])) * M_LN2);
-        if (w->sum[i] != 0)
-            at->ops->scale_rows(o, w->v_row, o, 0, 1, w->v_row, ri_flash_kept(a->shape) / w->sum[i]);
+        float sum = 0;
+
+        for (int k = 0; k < RI_FLASH_PAD; k++)
+            sum += w->sum[i * RI_FLASH_PAD + k];
+        w->lse[i] = sum == 0 ? -INFINITY : (float)((w->top[i] + log2f(sum)) * M_LN2);
+        if (sum != 0)
+            at->ops->scale_rows(o, w->v_row, o, 0, 1, w->v_row, ri_flash_kept(a->shape) / sum);
     }
     ri_merge_lse(ri_tensor_row(&a->o, at->b, query, h), a->o.token_stride,
                  ri_tensor_row(&a->lse, at->b, query, h), a->lse.token_stride, w->o, w->v_row,
@@ -156,7 +159,7 @@ static void run_queries(const struct place *at, int64_t first, int rows, int h)
                        ri_flash_source(&a->q, shape->dtype, at->b, query, h), rows, shape->qk_dim,
                        ri_flash_q_factor(shape));
     memset(w->o, 0, (size_t)rows * (size_t)w->v_row * sizeof *w->o);
-    memset(w->sum, 0, (size_t)rows * sizeof *w->sum);
+    memset(w->sum, 0, (size_t)rows * RI_FLASH_PAD * sizeof *w->sum);
     for (int i = 0; i < rows; i++)
         w->top[i] = -INFINITY;
     for (int key = 0; key < at->panel_count; key += RI_FLASH_KEYS) {

@@ -19,22 +19,24 @@ RI_INLINE TARGET void store(float *p, vec x)
 
 /* gcc 12's analyzer takes the type of a vector's elements for one of a few bits. */
 RI_ANALYZER_IGNORE("-Wanalyzer-shift-count-overflow")
-/* 2^x to 1e-7, for x < 127.5: 0 below -126, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the
- * nearest whole number n in the last bits, where a shift makes the exponent of 2^n of it; then a
- * polynomial for 2^(x - n), |x - n| <= 1/2. */
+/* 2^x to 1e-7, for x < 127.5: 0 from -127 down, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the
+ * nearest whole number n in the last bits, where a shift makes the exponent of 2^n of it, which is that of
+ * zero for n = -127; then a polynomial for 2^(x - n), |x - n| <= 1/2. */
 RI_INLINE TARGET vec exp2_vec(vec x)
 {
-    vec shifted = x + 12583039.0f, r = x - (shifted - 12583039.0f), y;
-    ivec below = x < -126.0f;
+    vec shifted, r, y, least = {0};
 
+    least -= 127.0f;
+    x = vec_max(least, x); /* x where that is NaN */
+    shifted = x + 12583039.0f;
+    r = x - (shifted - 12583039.0f);
     y = 0.000154614449f * r + 0.0013400428f;
     y = y * r + 0.00961805694f;
     y = y * r + 0.0555032715f;
     y = y * r + 0.240226507f;
     y = y * r + 0.693147182f;
     y = y * r + 1.0f;
-    y *= (vec)((ivec)shifted << 23);
-    return (vec)((ivec)y & ~below);
+    return y * (vec)((ivec)shifted << 23);
 }
 
 RI_INLINE TARGET vec choose(ivec mask, vec a, vec b)

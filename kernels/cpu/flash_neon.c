@@ -16,17 +16,12 @@ typedef uint64_t wide_vec __attribute__((vector_size(16)));
 /* The number where one side is NaN, which then is in the sum all the same. */
 RI_INLINE TARGET vec vec_max(vec a, vec b)
 {
-    return (vec)vmaxnmq_f32((float32x4_t)a, (float32x4_t)b);
+    return (vec)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
 }
 
 RI_INLINE TARGET float reduce_max(vec x)
 {
     return vmaxnmvq_f32((float32x4_t)x);
-}
-
-RI_INLINE TARGET float reduce_add(vec x)
-{
-    return vaddvq_f32((float32x4_t)x);
 }
 
 RI_INLINE TARGET wide_vec times_multiplier(wide_vec x)

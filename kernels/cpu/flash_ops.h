@@ -4,7 +4,7 @@
  *   TARGET        function attributes that switch the instruction set on
  *   TILE_VECS     vectors in a row of the register tile, at most 4: six rows of them, a row of b
  *                 and one more vector must fit the register file
- *   vec           the vector of floats, and vec_max, reduce_max, reduce_add of it
+ *   vec           the vector of floats, and vec_max and reduce_max of it
  *   wide_vec      as many bytes of uint64_t, and times_multiplier of it: RI_DROPOUT_MULTIPLIER times the lower
  *                 32 bits of each
  * A product and a sum in one expression become one fused instruction where the target has it. */
@@ -55,43 +55,93 @@ RI_INLINE TARGET struct row row_fma(int n, struct row c, float a, struct row b)
     return c;
 }
 
-/* c[0..m)[0..n vectors) = or += a b over first <= d < end.  m and n are constants in every call. */
-RI_INLINE TARGET void tile(int m, int n, const struct ri_flash_gemm *g, int r, int col, int first,
+/* A register tile. */
+struct rows {
+    struct row x0, x1, x2, x3, x4, x5;
+};
+
+/* How a lies: in rows a_row apart, or in columns, RI_FLASH_KEYS apart.  What is known when compiled costs no
+ * instruction: additions of addresses would take the multiply-adds' ports. */
+struct lie {
+    int columns;
+    int64_t a_row, b_row;
+};
+
+/* One more d: a at rows 0 and 3 of the tile. */
+RI_INLINE TARGET struct rows step(int m, int n, struct rows x, const struct lie *lie, const float *a,
+                                  const float *a3, const float *b)
+{
+    int64_t row = lie->columns ? 1 : lie->a_row;
+    struct row y = row_load(n, b);
+
+    x.x0 = row_fma(n, x.x0, a[0], y);
+    x.x1 = m > 1 ? row_fma(n, x.x1, a[row], y) : x.x1;
+    x.x2 = m > 2 ? row_fma(n, x.x2, a[2 * row], y) : x.x2;
+    x.x3 = m > 3 ? row_fma(n, x.x3, a3[0], y) : x.x3;
+    x.x4 = m > 4 ? row_fma(n, x.x4, a3[row], y) : x.x4;
+    x.x5 = m > 5 ? row_fma(n, x.x5, a3[2 * row], y) : x.x5;
+    return x;
+}
+
+RI_INLINE TARGET struct rows load_rows(int m, int n, const float *c, int64_t c_row)
+{
+    struct rows x = {row_load(n, c), {{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}},
+                     {{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}}};
+
+    x.x1 = m > 1 ? row_load(n, c + c_row) : x.x1;
+    x.x2 = m > 2 ? row_load(n, c + 2 * c_row) : x.x2;
+    x.x3 = m > 3 ? row_load(n, c + 3 * c_row) : x.x3;
+    x.x4 = m > 4 ? row_load(n, c + 4 * c_row) : x.x4;
+    x.x5 = m > 5 ? row_load(n, c + 5 * c_row) : x.x5;
+    return x;
+}
+
+RI_INLINE TARGET void store_rows(int m, int n, float *c, int64_t c_row, const struct rows *x)
+{
+    row_store(n, c, x->x0);
+    if (m > 1)
+        row_store(n, c + c_row, x->x1);
+    if (m > 2)
+        row_store(n, c + 2 * c_row, x->x2);
+    if (m > 3)
+        row_store(n, c + 3 * c_row, x->x3);
+    if (m > 4)
+        row_store(n, c + 4 * c_row, x->x4);
+    if (m > 5)
+        row_store(n, c + 5 * c_row, x->x5);
+}
+
+/* c[0..m)[0..n vectors) = or += a b over first <= d < end.  m, n and columns are constants in every call. */
+RI_INLINE TARGET void tile(int m, int n, int columns, const struct ri_flash_gemm *g, int r, int col, int first,
                            int end, int add)
 {
-    const float *a = g->a + (int64_t)r * g->a_row + (int64_t)first * g->a_col;
-    const float *b = g->b + (int64_t)first * g->b_row + col;
+    const struct lie lie = {columns, g->a_row, g->b_row};
+    const int64_t a_col = columns ? RI_FLASH_KEYS : 1, b_row = g->b_row, b_row3 = 3 * b_row;
+    const float *a = g->a + r * (columns ? 1 : lie.a_row) + first * a_col;
+    const float *a3 = a + 3 * (columns ? 1 : lie.a_row);
+    const float *b = g->b + first * b_row + col;
     float *c = g->c + (int64_t)r * g->c_row + col;
-    int64_t a_row = g->a_row, c_row = g->c_row;
-    struct row zero = {{0}, {0}, {0}, {0}}, x0, x1, x2, x3, x4, x5;
+    struct rows x = {{{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}},
+                     {{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}}};
 
-    x0 = add ? row_load(n, c) : zero;
-    x1 = add && m > 1 ? row_load(n, c + c_row) : zero;
-    x2 = add && m > 2 ? row_load(n, c + 2 * c_row) : zero;
-    x3 = add && m > 3 ? row_load(n, c + 3 * c_row) : zero;
-    x4 = add && m > 4 ? row_load(n, c + 4 * c_row) : zero;
-    x5 = add && m > 5 ? row_load(n, c + 5 * c_row) : zero;
-    for (int d = first; d < end; d++, a += g->a_col, b += g->b_row) {
-        struct row y = row_load(n, b);
-
-        x0 = row_fma(n, x0, a[0], y);
-        x1 = m > 1 ? row_fma(n, x1, a[a_row], y) : x1;
-        x2 = m > 2 ? row_fma(n, x2, a[2 * a_row], y) : x2;
-        x3 = m > 3 ? row_fma(n, x3, a[3 * a_row], y) : x3;
-        x4 = m > 4 ? row_fma(n, x4, a[4 * a_row], y) : x4;
-        x5 = m > 5 ? row_fma(n, x5, a[5 * a_row], y) : x5;
+    if (add)
+        x = load_rows(m, n, c, g->c_row);
+    for (; first + 4 <= end; first += 4) {
+        x = step(m, n, x, &lie, a, a3, b);
+        x = step(m, n, x, &lie, a + a_col, a3 + a_col, b + b_row);
+        x = step(m, n, x, &lie, a + 2 * a_col, a3 + 2 * a_col, b + 2 * b_row);
+        x = step(m, n, x, &lie, a + 3 * a_col, a3 + 3 * a_col, b + b_row3);
+        a += 4 * a_col;
+        a3 += 4 * a_col;
+        b += 4 * b_row;
     }
-    row_store(n, c, x0);
-    if (m > 1)
-        row_store(n, c + c_row, x1);
-    if (m > 2)
-        row_store(n, c + 2 * c_row, x2);
-    if (m > 3)
-        row_store(n, c + 3 * c_row, x3);
-    if (m > 4)
-        row_store(n, c + 4 * c_row, x4);
-    if (m > 5)
-        row_store(n, c + 5 * c_row, x5);
+    for (; first < end; first++) {
+        x = step(m, n, x, &lie, a, a3, b);
+        a += a_col;
+        a3 += a_col;
+        b += b_row;
+    }
+    store_rows(m, n, c, g->c_row, &x);
 }
 
 RI_INLINE TARGET int least(int a, int b)
@@ -106,12 +156,12 @@ RI_INLINE TARGET int most(int a, int b)
 
 /* m rows from r on: together over what all of them may read, then each alone over the rest of its
  * own. Where they have nothing in common, each is done alone in two pieces that meet anywhere. */
-RI_INLINE TARGET void group(int m, int n, const struct ri_flash_gemm *g, int r, int col)
+RI_INLINE TARGET void group(int m, int n, int columns, const struct ri_flash_gemm *g, int r, int col)
 {
     int first = most(0, r + m - 1 + g->lo), end = least(g->depth, r + g->hi + 1);
 
     if (first < end)
-        tile(m, n, g, r, col, first, end, g->add);
+        tile(m, n, columns, g, r, col, first, end, g->add);
     else
         end = first;
     if (m == 1 || (r + m - 1 + g->lo <= 0 && r + g->hi >= g->depth - 1))
@@ -120,44 +170,53 @@ RI_INLINE TARGET void group(int m, int n, const struct ri_flash_gemm *g, int r, 
         int own_first = most(0, i + g->lo), own_end = least(g->depth, i + g->hi + 1);
 
         if (own_first < least(first, own_end))
-            tile(1, n, g, i, col, own_first, least(first, own_end), 1);
+            tile(1, n, columns, g, i, col, own_first, least(first, own_end), 1);
         if (most(end, own_first) < own_end)
-            tile(1, n, g, i, col, most(end, own_first), own_end, 1);
+            tile(1, n, columns, g, i, col, most(end, own_first), own_end, 1);
     }
 }
 
-/* A column of the register tile's width, or of a lesser one, down all rows. */
-RI_INLINE TARGET void column(int n, const struct ri_flash_gemm *g, int col)
-{
-    int r = 0;
-
-    for (; r + TILE_ROWS <= g->rows; r += TILE_ROWS)
-        group(TILE_ROWS, n, g, r, col);
-    if (r + 4 <= g->rows) {
-        group(4, n, g, r, col);
-        r += 4;
-    }
-    if (r + 2 <= g->rows) {
-        group(2, n, g, r, col);
-        r += 2;
-    }
-    if (r < g->rows)
-        group(1, n, g, r, col);
-}
-
-TARGET static void gemm(const struct ri_flash_gemm *g)
+/* m rows, all columns: in the register tile's width, then in lesser ones.  Rows come first, since b is what the
+ * first cache holds. */
+RI_INLINE TARGET void across(int m, int columns, const struct ri_flash_gemm *g, int r)
 {
     int col = 0;
 
     for (; col + TILE_VECS * VEC <= g->cols; col += TILE_VECS * VEC)
-        column(TILE_VECS, g, col);
+        group(m, TILE_VECS, columns, g, r, col);
     for (; TILE_VECS > 2 && col + 2 * VEC <= g->cols; col += 2 * VEC)
-        column(2, g, col);
+        group(m, 2, columns, g, r, col);
     for (; col < g->cols; col += VEC)
-        column(1, g, col);
+        group(m, 1, columns, g, r, col);
 }
 
-RI_INLINE TARGET float softmax_row(float *s, float top, float *sum)
+RI_INLINE TARGET void down(int columns, const struct ri_flash_gemm *g)
+{
+    int r = 0;
+
+    for (; r + TILE_ROWS <= g->rows; r += TILE_ROWS)
+        across(TILE_ROWS, columns, g, r);
+    if (r + 4 <= g->rows) {
+        across(4, columns, g, r);
+        r += 4;
+    }
+    if (r + 2 <= g->rows) {
+        across(2, columns, g, r);
+        r += 2;
+    }
+    if (r < g->rows)
+        across(1, columns, g, r);
+}
+
+TARGET static void gemm(const struct ri_flash_gemm *g)
+{
+    if (g->a_row)
+        down(0, g);
+    else
+        down(1, g);
+}
+
+RI_INLINE TARGET float softmax_row(float *s, float top, vec *sum)
 {
     vec highest = load(s), added = {0};
     float base;
@@ -173,23 +232,24 @@ RI_INLINE TARGET float softmax_row(float *s, float top, float *sum)
         added += weight;
         store(s + j, weight);
     }
-    *sum = reduce_add(added);
+    *sum = added;
     return top;
 }
 
 TARGET static void softmax(float *s, float *top, float *sum, float *o, int rows, int cols)
 {
     for (int r = 0; r < rows; r++) {
-        float added, risen = softmax_row(s + r * RI_FLASH_KEYS, top[r], &added);
+        vec added, before = load(sum + r * RI_FLASH_PAD);
+        float risen = softmax_row(s + r * RI_FLASH_KEYS, top[r], &added);
 
-        if (risen > top[r] && sum[r] != 0) {
+        if (risen > top[r] && top[r] != -INFINITY) {
             float factor = exp2f(top[r] - risen);
 
-            sum[r] *= factor;
+            before *= factor;
             for (int d = 0; d < cols; d += VEC)
                 store(o + (int64_t)r * cols + d, factor * load(o + (int64_t)r * cols + d));
         }
-        sum[r] += added;
+        store(sum + r * RI_FLASH_PAD, before + added);
         top[r] = risen;
     }
 }

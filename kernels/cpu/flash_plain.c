@@ -27,11 +27,6 @@ RI_INLINE TARGET float reduce_max(vec x)
     return top;
 }
 
-RI_INLINE TARGET float reduce_add(vec x)
-{
-    return (x[0] + x[1]) + (x[2] + x[3]);
-}
-
 RI_INLINE TARGET wide_vec times_multiplier(wide_vec x)
 {
     return (x & UINT32_MAX) * RI_DROPOUT_MULTIPLIER;

@@ -140,7 +140,7 @@ static void forward_task(void *argument, int index, int thread)
 {
     const rondo_kernel_forward_t *a = argument;
     int kv_heads = a->shape->kv_heads, group = a->shape->q_heads / kv_heads, kv_head = index % kv_heads;
-    struct scratch w;
+    struct scratch w = {0};
 
     lay_out(&w, (double *)a->workspace + (size_t)thread * lay_out(NULL, NULL, a->shape), a->shape);
     for (int h = kv_head * group; h < (kv_head + 1) * group; h++)
@@ -231,7 +231,7 @@ static void backward_task(void *argument, int index, int thread)
     const rondo_kernel_backward_t *a = argument;
     int kv_heads = a->shape->kv_heads, group = a->shape->q_heads / kv_heads, kv_head = index % kv_heads;
     int64_t b = index / kv_heads;
-    struct scratch w;
+    struct scratch w = {0};
 
     lay_out(&w, (double *)a->workspace + (size_t)thread * lay_out(NULL, NULL, a->shape), a->shape);
     for (int t = 0; t < a->tile_count; t++) {

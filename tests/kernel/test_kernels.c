@@ -6,8 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <string.h>
+
 #include <rondo/status.h>
 
+#include "kernels/cpu/flash.h"
 #include "kernels/table.h"
 #include "tests/kernel/suite.h"
 #include "tests/short.h"
@@ -19,6 +23,24 @@ static void names_are_known(void **state)
     assert_null(rondo_kernel_find("Reference"));
     assert_null(rondo_kernel_find(""));
     assert_null(rondo_kernel_find(NULL));
+}
+
+/* flash with the inner loops of each instruction set, where they run. */
+static void instruction_sets_have_names(void **state)
+{
+    static const char *const lacking[] = { "flash-", "flash-avx", "flash-avx2 ", "flash-flash" };
+    char name[40];
+
+    for (int i = 0; ri_flash_variants[i]; i++) {
+        const rondo_kernel_t *kernel;
+
+        snprintf(name, sizeof(name), "flash-%s", ri_flash_variants[i]->name);
+        kernel = rondo_kernel_find(name);
+        assert_int_equal(kernel != NULL, ri_flash_variants[i]->supported() != 0);
+        assert_true(!kernel || (kernel->context == ri_flash_variants[i] && strcmp(kernel->name, name) == 0));
+    }
+    for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++)
+        assert_null(rondo_kernel_find(lacking[i]));
 }
 
 static void other_types_are_refused(void **kernel)
@@ -56,6 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_known),
+        cmocka_unit_test(instruction_sets_have_names),
         { "reference refuses other types", other_types_are_refused, NULL, NULL, (void *)(uintptr_t)&ri_kernel_reference },
         { "flash refuses other types", other_types_are_refused, NULL, NULL, (void *)(uintptr_t)&ri_kernel_flash },
         cmocka_unit_test(reference_passes),

@@ -31,15 +31,6 @@ RI_INLINE float reduce_max(vec x)
     return top;
 }
 
-RI_INLINE float reduce_add(vec x)
-{
-    float sum = x[0];
-
-    for (int i = 1; i < 16; i++)
-        sum += x[i];
-    return sum;
-}
-
 RI_INLINE wide_vec times_multiplier(wide_vec x)
 {
     return (x & UINT32_MAX) * RI_DROPOUT_MULTIPLIER;
