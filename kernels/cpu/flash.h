@@ -132,12 +132,18 @@ struct ri_flash_band {
 struct ri_flash_band ri_flash_band(const rondo_tile_t *tile, int64_t query, int queries,
                                    int64_t key, int keys);
 
-/* Keys packed at one time: a multiple of RI_FLASH_KEYS, as many as may come but at most `most`. */
-static inline int ri_flash_panel(const rondo_kernel_shape_t *shape, int most)
+/* Keys packed at one time, with so many floats each: a multiple of RI_FLASH_KEYS, as many as may come but at most
+ * two MiB of them, which larger second caches hold.  Of fewer, queries would be loaded more often. */
+enum { RI_FLASH_PANEL_FLOATS = 1 << 19 };
+
+static inline int ri_flash_panel(const rondo_kernel_shape_t *shape, int64_t floats)
 {
     int64_t blocks = (shape->max_k_tokens + RI_FLASH_KEYS - 1) / RI_FLASH_KEYS;
+    int64_t most = RI_FLASH_PANEL_FLOATS / (floats * RI_FLASH_KEYS);
 
-    return blocks < most / RI_FLASH_KEYS ? (int)blocks * RI_FLASH_KEYS : most;
+    if (blocks > most)
+        blocks = most > 1 ? most : 1;
+    return (int)blocks * RI_FLASH_KEYS;
 }
 
 /* What q is multiplied by, so that scores come out in base 2. */

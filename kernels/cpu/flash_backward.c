@@ -9,8 +9,6 @@
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/tasks.h"
 
-enum { PANEL_KEYS = 1024 };
-
 struct space {
     float *kt, *vt;     /* [panel/64][dim][64] */
     float *k;           /* [panel][k_row] */
@@ -23,10 +21,16 @@ struct space {
     int k_row, v_row;
 };
 
+static int panel_keys(const rondo_kernel_shape_t *shape)
+{
+    return ri_flash_panel(shape, shape->qk_dim + shape->v_dim + 2 * ri_flash_padded(shape->qk_dim) +
+                                     ri_flash_padded(shape->v_dim));
+}
+
 static size_t lay_out(struct space *w, float *workspace, const rondo_kernel_shape_t *shape)
 {
     size_t used = 0;
-    int64_t panel = ri_flash_panel(shape, PANEL_KEYS), queries = RI_FLASH_QUERIES;
+    int64_t panel = panel_keys(shape), queries = RI_FLASH_QUERIES;
 
     w->k_row = (int)ri_flash_padded(shape->qk_dim);
     w->v_row = (int)ri_flash_padded(shape->v_dim);
@@ -252,7 +256,7 @@ static void run_task(void *argument, int index, int thread)
     const rondo_kernel_shape_t *shape = job->args->shape;
     struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads,
                        .poll = thread == 0 ? &job->poll : NULL};
-    int panel = ri_flash_panel(shape, PANEL_KEYS);
+    int panel = panel_keys(shape);
 
     lay_out(&at.w, (float *)job->args->workspace + (size_t)thread * ri_flash_backward_floats(shape), shape);
     for (int t = 0; t < job->args->tile_count; t++) {

@@ -8,8 +8,6 @@
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/tasks.h"
 
-enum { PANEL_KEYS = 4096 };
-
 struct space {
     float *kt;              /* [panel/64][qk_dim][64] */
     float *v;               /* [panel][v_row] */
@@ -22,10 +20,15 @@ struct space {
     int v_row;
 };
 
+static int panel_keys(const rondo_kernel_shape_t *shape)
+{
+    return ri_flash_panel(shape, shape->qk_dim + ri_flash_padded(shape->v_dim));
+}
+
 static size_t lay_out(struct space *w, float *workspace, const rondo_kernel_shape_t *shape)
 {
     size_t used = 0;
-    int64_t panel = ri_flash_panel(shape, PANEL_KEYS);
+    int64_t panel = panel_keys(shape);
 
     w->v_row = (int)ri_flash_padded(shape->v_dim);
     w->kt = ri_flash_take(workspace, &used, panel * shape->qk_dim);
@@ -206,7 +209,7 @@ static void run_task(void *argument, int index, int thread)
     const rondo_kernel_shape_t *shape = job->args->shape;
     struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads,
                        .poll = thread == 0 ? &job->poll : NULL};
-    int panel = ri_flash_panel(shape, PANEL_KEYS);
+    int panel = panel_keys(shape);
 
     lay_out(&at.w, (float *)job->args->workspace + (size_t)thread * ri_flash_forward_floats(shape), shape);
     for (int t = 0; t < job->args->tile_count; t++) {

@@ -12,9 +12,10 @@
  * communicator comes to it.  Tiles are cut to squares: a kernel loads queries and keys once a call, so that
  * calls of few queries, or of few keys, would cost more for loading than for computing. */
 #define PIECE_MACS ((int64_t)32 << 20)
-#define POLLED_MACS ((int64_t)1 << 30)
-/* Sides are multiples of what kernels take at a time, and not less than what makes a call worth while. */
-#define SIDE_STEP 192
+#define POLLED_MACS ((int64_t)1 << 31)
+/* Sides are not less than what makes a call worth while, and parts multiples of what kernels take at a time. */
+#define LEAST_SIDE 192
+#define PART_STEP 64
 #define POLLED_LEAST_SIDE 768
 /* So that tables do not grow with the square of the tokens, a side of the longest block has no more pieces. */
 #define MOST_SIDES 128
@@ -40,9 +41,9 @@ static int64_t piece_macs(const struct ri_plan *plan)
 /* Queries of a piece, and keys of it. */
 static int64_t piece_side(const struct ri_plan *plan)
 {
-    int64_t side = (int64_t)sqrt((double)piece_macs(plan) / (double)macs_per_pair(plan)) / SIDE_STEP * SIDE_STEP;
+    int64_t side = (int64_t)sqrt((double)piece_macs(plan) / (double)macs_per_pair(plan));
 
-    side = ri_max64(side, polls(plan) ? POLLED_LEAST_SIDE : SIDE_STEP);
+    side = ri_max64(side, polls(plan) ? POLLED_LEAST_SIDE : LEAST_SIDE);
     return ri_max64(side, ri_max64(plan->max_tokens[RI_QUERIES], plan->max_tokens[RI_KEYS]) / MOST_SIDES);
 }
 
@@ -56,7 +57,7 @@ static int64_t chunked_rows(int64_t queries, uint32_t chunks)
 {
     int64_t rows = (queries * chunks + CHUNKED_TILES - 1) / CHUNKED_TILES;
 
-    return (rows + SIDE_STEP - 1) / SIDE_STEP * SIDE_STEP;
+    return ri_max64(rows, LEAST_SIDE);
 }
 
 /* ---- filling the lists ---- */
@@ -115,10 +116,20 @@ static int clip(const rondo_tile_t *tile, const struct ri_region *q, const struc
     return 1;
 }
 
+/* Tokens of one of as many equal parts as come nearest to `side`: a last part of a few tokens would cost a
+ * kernel as much loading as a whole one. */
+static int64_t equal_part(int64_t tokens, int64_t side)
+{
+    int64_t parts = ri_max64(1, (tokens + side / 2) / side), part = (tokens + parts - 1) / parts;
+
+    return (part + PART_STEP - 1) / PART_STEP * PART_STEP;
+}
+
 /* Large tiles are cut to squares, small ones put together, up to one kernel call's worth. */
 static int cut_tile(struct cut *cut, const rondo_tile_t *tile)
 {
-    int64_t keys = piece_side(cut->pass->plan), rows = ri_max64(keys, cut->least_rows);
+    int64_t side = piece_side(cut->pass->plan), keys = equal_part(tile->k_count, side);
+    int64_t rows = equal_part(tile->q_count, ri_max64(side, cut->least_rows));
     int err = 0;
 
     for (int64_t i = 0; !err && i < tile->q_count; i += rows) {
@@ -239,7 +250,7 @@ int ri_pieces_list(struct ri_pass *pass)
  * the key before it is in: T + (C - 1) B tiles, and A + C - 1 for a query.  (Chunks of queries: A for B, and
  * B + C - 1 for a key.)
  *
- * A tile of q queries and k keys is then cut every R queries and every S keys, to at most
+ * A tile of q queries and k keys is then cut to about q / R rows and k / S columns of parts, at most
  * q k / (R S) + q / R + k / S + 1.  The q of all tiles add up to at most Q times the tiles that a query is in,
  * their k likewise, and the q k to at most Q K times the tiles that a query and a key are in together, however
  * tiles were cut before.  R is at least S; in c chunks of the key it is at least Q c / CHUNKED_TILES, so that
