@@ -290,6 +290,40 @@ static void queries_change_nothing_of_what_they_do_not_see(void **state)
     for_all_masks(holds_of_other_queries);
 }
 
+/* ---- the same bits, whatever comes first: messages are delayed by 0 to 5 ms, those of every seed by others ---- */
+
+static void is_alike(const struct attended *a, const char *what, const float *got, const float *want, int64_t count)
+{
+    if (memcmp(got, want, (size_t)count * sizeof(float)) != 0)
+        fail_msg("%s %s: delays change bits of %s", a->p.is->group, a->p.is->name, what);
+}
+
+static void holds_of_delays(struct attended *a, const struct setting *s, int index)
+{
+    const struct masked *p = &a->p;
+    int64_t q = p->batch * p->tokens[QUERIES] * p->q_heads, k = p->batch * p->tokens[KEYS] * p->kv_heads;
+    struct attended late;
+    char seed[16];
+
+    attended_run(a, s);
+    snprintf(seed, sizeof(seed), "%d", index + 1);
+    setenv("RONDO_SELF_SEED", seed, 1);
+    attended_init(&late, p->is, (uint64_t)index + 1, RANKS, index % 2 + 1);
+    attended_run(&late, s);
+    unsetenv("RONDO_SELF_SEED");
+    is_alike(a, "o", late.team->answer.o, a->team->answer.o, q * p->v_dim);
+    is_alike(a, "dq", late.team->answer.dq, a->team->answer.dq, q * p->qk_dim);
+    is_alike(a, "dk", late.team->answer.dk, a->team->answer.dk, k * p->qk_dim);
+    is_alike(a, "dv", late.team->answer.dv, a->team->answer.dv, k * p->v_dim);
+    attended_release(&late);
+}
+
+static void delays_change_no_bit(void **state)
+{
+    (void)state;
+    for_all_masks(holds_of_delays);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +333,7 @@ int main(void)
         cmocka_unit_test(gradients_of_values_sum_up),
         cmocka_unit_test(keys_that_are_not_seen_may_be_anything),
         cmocka_unit_test(queries_change_nothing_of_what_they_do_not_see),
+        cmocka_unit_test(delays_change_no_bit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
