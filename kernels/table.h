@@ -8,8 +8,16 @@
 extern const rondo_kernel_t ri_kernel_reference;
 extern const rondo_kernel_t ri_kernel_flash;
 
-/* flash with the inner loops of one instruction set: "flash-avx2" ...; NULL: no such name, or not on this CPU. */
+/* flash with the inner loops of one instruction set: "flash-avx2" ...; NULL: no such name, or not on this CPU.
+ * And the i-th of those that are on this CPU, or NULL. */
 const rondo_kernel_t *ri_kernel_flash_with(const char *name);
+const rondo_kernel_t *ri_kernel_flash_at(int i);
+
+/* The names of all bundled kernels that run on this CPU, in text, which is returned. */
+const char *ri_kernel_names(char *text, size_t bytes);
+
+/* All flags that there are. */
+#define RI_KERNEL_FLAGS (2u * RONDO_KERNEL_POLLS - 1)
 
 /* merge.c: plain fp32 loops over packed memory, on the host. */
 

@@ -13,7 +13,8 @@ extern "C" {
 
 /* A tile: q_count queries from q_first on, against k_count keys from k_first on, counted in tokens
  * inside the query block and the key block of the call.  Query q_first + i sees key k_first + j
- * iff lo <= i - j <= hi (0 <= i < q_count, 0 <= j < k_count).  Tiles are never empty, and at least
+ * iff lo <= i - j <= hi (0 <= i < q_count, 0 <= j < k_count).  lo and hi may be any numbers, the least and the
+ * largest too: clamp them to 1 - k_count and q_count - 1 before you subtract.  Tiles are never empty, and at least
  * one pair of each is visible; single rows may see nothing. */
 typedef enum {
     RONDO_TILE_FULL = 0,   /* every pair */

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/status.h"
+#include "kernels/table.h"
 
 /* Memory of a case, or address space. */
 struct ri_probe_block {
@@ -160,6 +161,9 @@ static int check_arguments(const rondo_kernel_t *kernel, const rondo_kernel_chec
                         sizeof(*kernel));
     if (!kernel->name || !kernel->forward)
         return ri_error(RONDO_ERR_ARGUMENT, "kernel.%s is NULL", kernel->name ? "forward" : "name");
+    if (kernel->flags & ~RI_KERNEL_FLAGS)
+        return ri_error(RONDO_ERR_ARGUMENT, "kernel.flags are 0x%x, of which this version does not know 0x%x",
+                        kernel->flags, kernel->flags & ~RI_KERNEL_FLAGS);
     if (options->struct_bytes != sizeof(*options))
         return ri_error(RONDO_ERR_ARGUMENT, "options.struct_bytes is %zu, not %zu: start from "
                         "RONDO_KERNEL_CHECK_OPTIONS_INIT", options->struct_bytes, sizeof(*options));

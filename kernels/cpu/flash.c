@@ -160,10 +160,20 @@ static const rondo_kernel_t with_ops[] = {
     FLASH("flash-plain", &ri_flash_plain),
 };
 
+const rondo_kernel_t *ri_kernel_flash_at(int i)
+{
+    for (size_t k = 0; k < sizeof with_ops / sizeof with_ops[0]; k++)
+        if (ops_of(with_ops[k].context)->supported() && i-- == 0)
+            return &with_ops[k];
+    return NULL;
+}
+
 const rondo_kernel_t *ri_kernel_flash_with(const char *name)
 {
-    for (size_t i = 0; i < sizeof with_ops / sizeof with_ops[0]; i++)
-        if (strcmp(with_ops[i].name, name) == 0)
-            return ops_of(with_ops[i].context)->supported() ? &with_ops[i] : NULL;
+    const rondo_kernel_t *kernel;
+
+    for (int i = 0; kernel = ri_kernel_flash_at(i), kernel; i++)
+        if (strcmp(kernel->name, name) == 0)
+            return kernel;
     return NULL;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "kernels/table.h"
 #include "layout/balance.h"
 
 /* Far below the starts of a pass that messages can tell apart; and as many as RONDO_THREADS may be. */
@@ -99,14 +100,18 @@ static int check_kernel(const rondo_plan_options_t *options, struct ri_wish *wis
 {
     const char *name = options->kernel_name ? options->kernel_name : "flash";
     const rondo_kernel_t *kernel = options->kernel ? options->kernel : rondo_kernel_find(name);
+    char names[128];
 
     if (!kernel)
-        return ri_error(RONDO_ERR_ARGUMENT,
-                        "kernel_name \"%s\" is not known; use flash or reference", name);
+        return ri_error(RONDO_ERR_ARGUMENT, "kernel_name \"%s\" is not known, or not to this CPU; use %s", name,
+                        ri_kernel_names(names, sizeof(names)));
     if (kernel->struct_bytes != sizeof(*kernel) || !kernel->forward || !kernel->name)
         return ri_error(RONDO_ERR_ARGUMENT, "kernel has no %s",
                         kernel->struct_bytes != sizeof(*kernel) ? "struct_bytes of this version"
                         : kernel->forward ? "name" : "forward");
+    if (kernel->flags & ~RI_KERNEL_FLAGS)
+        return ri_error(RONDO_ERR_ARGUMENT, "flags of kernel %s are 0x%x, of which this version does not know 0x%x",
+                        kernel->name, kernel->flags, kernel->flags & ~RI_KERNEL_FLAGS);
     if (lacks_backward(options, kernel))
         return ri_error(RONDO_ERR_ARGUMENT,
                         "kernel %s has no backward; give backward \"none\"", kernel->name);
@@ -249,11 +254,13 @@ static void say_sight(const struct ri_wish *wish, int status, struct ri_field fi
         { "tokens", layout->tokens }, { "layout ranks", layout->ranks },
         { .name = "layout deal", .value = (int64_t)layout->deal, .names = deals, .name_count = 2 },
         { "documents", layout->documents }, { "max_documents", layout->max_documents },
-        { "chunk_tokens", asked_chunk_tokens(layout) }, { "layout (hash)", (int64_t)ri_layout_desc_hash(layout) },
+        { "chunk_tokens", asked_chunk_tokens(layout) }, { "cu_seqlens, lengths or the mask of the balance (hash)",
+          (int64_t)ri_layout_desc_hash(layout) },
         { "kv_layout", wish->desc.kv_layout != NULL }, { "tokens of kv_layout", keys->tokens },
         { "max_documents of kv_layout", keys->max_documents },
         { "chunk_tokens of kv_layout", asked_chunk_tokens(keys) },
-        { "kv_layout (hash)", (int64_t)ri_layout_desc_hash(keys) },
+        { "cu_seqlens, lengths or the mask of the balance of kv_layout (hash)",
+          (int64_t)ri_layout_desc_hash(keys) },
         { .name = "mask", .text = ri_mask_name(mask->kind) },
         { "mask_params.left", mask->left }, { "mask_params.right", mask->right },
         { "mask_params.prefix", mask->prefix }, { "mask_params.block_tokens", mask->block_tokens },

@@ -221,12 +221,12 @@ static void layouts_may_be_bound_to_the_same(void **state)
         { up_to_3, up_to_4, "max_documents is ", "4 on rank " },
         { NULL, up_to_4, "max_documents is ", "4 on rank " },
         { balanced, chunks_of_1, "chunk_tokens is ", "1 on rank " },
-        { balanced, for_full, "layout (hash) is ", NULL },
-        { for_blocks, set_other_blocks, "layout (hash) is ", NULL },
+        { balanced, for_full, "the mask of the balance (hash) is ", NULL },
+        { for_blocks, set_other_blocks, "the mask of the balance (hash) is ", NULL },
         { cross, kv_up_to_2, "max_documents of kv_layout is ", "2 on rank " },
         { cross, kv_chunks_of_1, "chunk_tokens of kv_layout is ", "1 on rank " },
-        { cross, kv_for_strict, "kv_layout (hash) is ", NULL },
-        { cross, kv_for_prefix_of_0, "kv_layout (hash) is ", NULL },
+        { cross, kv_for_strict, "the balance of kv_layout (hash) is ", NULL },
+        { cross, kv_for_prefix_of_0, "the balance of kv_layout (hash) is ", NULL },
     };
 
     (void)state;

@@ -132,6 +132,7 @@ static const struct spoil spoils[] = {
     { "wire", AT(options.wire), 0, 0, "k:bf8", RONDO_ERR_ARGUMENT, "\"bf8\" is no type", 0 },
     { "kernel size", AT(kernel.struct_bytes), 8, 5, 0, RONDO_ERR_ARGUMENT, "kernel has no struct_bytes", 1 },
     { "kernel without a name", AT(kernel.name), 1, 0, 0, RONDO_ERR_ARGUMENT, "kernel has no name", 1 },
+    { "kernel with unknown flags", AT(kernel.flags), 4, 1 << 15, 0, RONDO_ERR_ARGUMENT, "does not know 0x8000", 1 },
     { "kernel without forward", AT(kernel.forward), 1, 0, 0, RONDO_ERR_ARGUMENT, "kernel has no forward", 1 },
     { "kernel without backward", AT(kernel.backward), 1, 0, 0, RONDO_ERR_ARGUMENT, "kernel reference has no backward", 1 },
 };

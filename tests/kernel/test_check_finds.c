@@ -155,6 +155,9 @@ static void bad_arguments_are_refused(void **state)
     broken = kernel;
     broken.name = NULL;
     refuses(&broken, &options, &failed, "kernel.name");
+    broken = kernel;
+    broken.flags |= 1u << 20;
+    refuses(&broken, &options, &failed, "does not know 0x100000");
     bad.struct_bytes = 1;
     refuses(&kernel, &bad, &failed, "options.struct_bytes is 1");
     bad = options;
