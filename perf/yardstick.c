@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "build-config.h"
@@ -175,7 +176,7 @@ static const struct chains *widest(void)
 static int knows_core(const struct chains *chains, const char *core)
 {
     for (const char *const *c = chains->cores; *c; c++)
-        if (strcmp(*c, core) == 0)
+        if (strcasecmp(*c, core) == 0)
             return 1;
     return !chains->cores[0];
 }

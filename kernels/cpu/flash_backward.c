@@ -66,7 +66,8 @@ struct place {
     struct space w;
     int64_t b, panel_first;
     int panel_count;
-    struct ri_poll *poll; /* NULL: another thread's */
+    struct ri_poll *poll;
+    int thread;
 };
 
 /* c[rows][64] = a[rows][dim] times a panel's transposed block: scores, and what reaches them. */
@@ -235,7 +236,7 @@ static void run_panel(const struct place *at, int kv_head)
         for (int64_t i = 0; i < at->tile->q_count; i += RI_FLASH_QUERIES) {
             int rows = ri_flash_min(RI_FLASH_QUERIES, at->tile->q_count - i);
 
-            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count) && !ri_poll(at->poll))
+            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count) && !ri_poll(at->poll, at->thread))
                 run_queries(at, i, rows, h);
         }
     at->ops->add_rows(ri_tensor_row(&a->dk, at->b, key, kv_head), a->dk.token_stride, at->w.dk,
@@ -255,7 +256,8 @@ static void run_task(void *argument, int index, int thread)
     struct job *job = argument;
     const rondo_kernel_shape_t *shape = job->args->shape;
     struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads,
-                       .poll = thread == 0 ? &job->poll : NULL};
+                       .poll = &job->poll,
+                       .thread = thread};
     int panel = panel_keys(shape);
 
     lay_out(&at.w, (float *)job->args->workspace + (size_t)thread * ri_flash_backward_floats(shape), shape);
@@ -263,7 +265,8 @@ static void run_task(void *argument, int index, int thread)
         at.tile = &job->args->tiles[t];
         for (at.panel_first = 0; at.panel_first < at.tile->k_count; at.panel_first += panel) {
             at.panel_count = ri_flash_min(panel, at.tile->k_count - at.panel_first);
-            if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count))
+            if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count) &&
+                !ri_poll(at.poll, thread))
                 run_panel(&at, index % shape->kv_heads);
         }
     }
@@ -271,7 +274,7 @@ static void run_task(void *argument, int index, int thread)
 
 int ri_flash_backward(const struct ri_flash_ops *ops, const rondo_kernel_backward_t *args)
 {
-    struct job job = {.ops = ops, .args = args, .poll = {args->poll, args->poller, 0}};
+    struct job job = {.ops = ops, .args = args, .poll = {.poll = args->poll, .poller = args->poller}};
     int err = ri_flash_refuse(args->shape, args->workspace);
 
     if (!err)

@@ -58,7 +58,8 @@ struct place {
     struct space w;
     int64_t b, panel_first;
     int panel_count;
-    struct ri_poll *poll; /* NULL: another thread's */
+    struct ri_poll *poll;
+    int thread;
 };
 
 static void hide_keys(float *s, const struct ri_flash_band *band, int keys)
@@ -192,7 +193,7 @@ static void run_panel(const struct place *at, int kv_head)
         for (int64_t i = 0; i < at->tile->q_count; i += RI_FLASH_QUERIES) {
             int rows = ri_flash_min(RI_FLASH_QUERIES, at->tile->q_count - i);
 
-            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count) && !ri_poll(at->poll))
+            if (ri_tile_sees(at->tile, i, rows, at->panel_first, at->panel_count) && !ri_poll(at->poll, at->thread))
                 run_queries(at, i, rows, h);
         }
 }
@@ -208,7 +209,8 @@ static void run_task(void *argument, int index, int thread)
     struct job *job = argument;
     const rondo_kernel_shape_t *shape = job->args->shape;
     struct place at = {.ops = job->ops, .args = job->args, .b = index / shape->kv_heads,
-                       .poll = thread == 0 ? &job->poll : NULL};
+                       .poll = &job->poll,
+                       .thread = thread};
     int panel = panel_keys(shape);
 
     lay_out(&at.w, (float *)job->args->workspace + (size_t)thread * ri_flash_forward_floats(shape), shape);
@@ -216,7 +218,8 @@ static void run_task(void *argument, int index, int thread)
         at.tile = &job->args->tiles[t];
         for (at.panel_first = 0; at.panel_first < at.tile->k_count; at.panel_first += panel) {
             at.panel_count = ri_flash_min(panel, at.tile->k_count - at.panel_first);
-            if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count))
+            if (ri_tile_sees(at.tile, 0, at.tile->q_count, at.panel_first, at.panel_count) &&
+                !ri_poll(at.poll, thread))
                 run_panel(&at, index % shape->kv_heads);
         }
     }
@@ -224,7 +227,7 @@ static void run_task(void *argument, int index, int thread)
 
 int ri_flash_forward(const struct ri_flash_ops *ops, const rondo_kernel_forward_t *args)
 {
-    struct job job = {.ops = ops, .args = args, .poll = {args->poll, args->poller, 0}};
+    struct job job = {.ops = ops, .args = args, .poll = {.poll = args->poll, .poller = args->poller}};
     int err = ri_flash_refuse(args->shape, args->workspace);
 
     if (!err)

@@ -19,7 +19,7 @@ RI_INLINE TARGET void store(float *p, vec x)
 
 /* gcc 12's analyzer takes the type of a vector's elements for one of a few bits. */
 RI_ANALYZER_IGNORE("-Wanalyzer-shift-count-overflow")
-/* 2^x to 1e-7, for x < 127.5: 0 from -127 down, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the
+/* 2^x to 1e-7, for x < 127.5: 0 from -126.5 down, NaN for NaN.  Adding 1.5 * 2^23 + 127 leaves the
  * nearest whole number n in the last bits, where a shift makes the exponent of 2^n of it, which is that of
  * zero for n = -127; then a polynomial for 2^(x - n), |x - n| <= 1/2. */
 RI_INLINE TARGET vec exp2_vec(vec x)

@@ -2,6 +2,8 @@
 #ifndef RI_KERNEL_CPU_TASKS_H
 #define RI_KERNEL_CPU_TASKS_H
 
+#include <stdatomic.h>
+
 #include <rondo/kernel.h>
 
 /* How many workspaces the tasks of this shape need: one a thread. */
@@ -16,19 +18,23 @@ static inline size_t ri_task_threads(const rondo_kernel_shape_t *shape)
 int ri_tasks_run(const rondo_kernel_shape_t *shape, void (*task)(void *argument, int index, int thread),
                  void *argument);
 
-/* What a kernel polls with (RONDO_KERNEL_POLLS); stopped: what it then returns. */
+/* What the threads of a call poll with (RONDO_KERNEL_POLLS); stopped: what the call then returns. */
 struct ri_poll {
     int (*poll)(void *poller);
     void *poller;
-    int stopped;
+    atomic_int stopped;
 };
 
-/* Polls, where there is something to; is the call in vain? */
-static inline int ri_poll(struct ri_poll *poll)
+/* Is the call in vain?  Thread 0, which is the caller's, polls where there is something to. */
+static inline int ri_poll(struct ri_poll *poll, int thread)
 {
-    if (poll && poll->poll && !poll->stopped)
-        poll->stopped = poll->poll(poll->poller);
-    return poll && poll->stopped;
+    int stopped = atomic_load_explicit(&poll->stopped, memory_order_relaxed);
+
+    if (thread == 0 && poll->poll && !stopped) {
+        stopped = poll->poll(poll->poller);
+        atomic_store_explicit(&poll->stopped, stopped, memory_order_relaxed);
+    }
+    return stopped;
 }
 
 #endif

@@ -13,7 +13,7 @@
  * calls of few queries, or of few keys, would cost more for loading than for computing. */
 #define PIECE_MACS ((int64_t)32 << 20)
 #define POLLED_MACS ((int64_t)1 << 31)
-/* Sides are not less than what makes a call worth while, and parts multiples of what kernels take at a time. */
+/* Sides are not less than what makes a call worth while, if that is not four times the work, and parts multiples of what kernels take at a time. */
 #define LEAST_SIDE 192
 #define PART_STEP 64
 #define POLLED_LEAST_SIDE 768
@@ -41,9 +41,12 @@ static int64_t piece_macs(const struct ri_plan *plan)
 /* Queries of a piece, and keys of it. */
 static int64_t piece_side(const struct ri_plan *plan)
 {
-    int64_t side = (int64_t)sqrt((double)piece_macs(plan) / (double)macs_per_pair(plan));
+    double pairs = (double)piece_macs(plan) / (double)macs_per_pair(plan);
+    int64_t side = (int64_t)sqrt(pairs);
 
-    side = ri_max64(side, polls(plan) ? POLLED_LEAST_SIDE : LEAST_SIDE);
+    if (polls(plan))
+        side = ri_max64(side, ri_min64(POLLED_LEAST_SIDE, (int64_t)sqrt(4 * pairs)));
+    side = ri_max64(side, LEAST_SIDE);
     return ri_max64(side, ri_max64(plan->max_tokens[RI_QUERIES], plan->max_tokens[RI_KEYS]) / MOST_SIDES);
 }
 

@@ -178,7 +178,8 @@ struct ri_plan {
     uint64_t calls[RI_PASSES];       /* completed */
 };
 
-/* What a plan is made of.  Borrowed for the call and copied, but sight is taken over, and place.host and pool outlive the plan. */
+/* What a plan is made of.  Borrowed for the call and copied, but sight is taken over, and place.host and pool
+ * outlive the plan. */
 struct ri_plan_params {
     struct ri_place place;
     uint32_t number;
