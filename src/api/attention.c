@@ -233,13 +233,14 @@ static int check_presence(const struct ri_plan *plan, const struct pointer *fiel
 static int check_sinks(const struct ri_plan *plan, const float *sinks)
 {
     const struct pointer field = { "sinks", sinks };
-    int err = check_presence(plan, &field);
+    int err;
 
+    if (plan->desc.has_sinks && !sinks)
+        return ri_error(RONDO_ERR_ARGUMENT, "tensors.sinks is NULL, and the plan was made with has_sinks; give "
+                        "[q_heads] numbers, the same on all ranks, also those without tokens");
+    err = check_presence(plan, &field);
     if (err)
         return err;
-    if (plan->desc.has_sinks && !sinks)
-        return ri_error(RONDO_ERR_ARGUMENT, "tensors.sinks is NULL, and the plan was made with has_sinks; give all ranks "
-                        "the same, also those without tokens");
     for (int h = 0; sinks && h < plan->desc.q_heads; h++)
         if (isnan(sinks[h]) || sinks[h] == INFINITY)
             return ri_error(RONDO_ERR_ARGUMENT, "tensors.sinks[%d] is %g; give a finite one, or -inf (none)", h,

@@ -227,7 +227,7 @@ static int refuse_body(int rank, int ranks, void *arg)
     r.desc.has_sinks = 0;
     bad += expect(!rondo_attention_plan(r.comm, r.layout, &r.desc, &t->options, &without), "plan: %s",
                   rondo_last_error());
-    bad += refused(r.plan, &r.shard, NULL, d_sinks, "tensors.sinks is NULL");
+    bad += refused(r.plan, &r.shard, NULL, d_sinks, "tensors.sinks is NULL, and the plan was made with has_sinks");
     bad += refused(r.plan, &r.shard, sinks, NULL, "tensors.d_sinks is NULL");
     bad += refused(without, &r.shard, sinks, NULL, "tensors.sinks is given");
     bad += refused(without, &r.shard, NULL, d_sinks, "tensors.d_sinks is given");
