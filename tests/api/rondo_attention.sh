@@ -37,6 +37,7 @@ rows_are 1 15
 adds_up 2
 header_says "problem: 512 tokens, 2 query and 2 key heads of 64, causal, zigzag, f32"
 header_says "plan: forward"
+grep '^# bars' "$work/out" >> "$work/reasons"
 say_all
 
 # Shards of different lengths, of which no two have the same pairs.
