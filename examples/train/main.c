@@ -88,6 +88,7 @@ static int train(struct trainer *t, const struct options *o)
 
     if (!code)
         code = trainer_run(t, &stopped);
+    report_end(&t->report);
     if (code)
         return code;
     if (o->save_grads)

@@ -83,10 +83,19 @@ void report_step(struct report *r, const struct step_row *row, double now)
         fprintf(r->csv, ",%.6g,%.6g\n", row->tokens_per_s, row->exposed);
         fflush(r->csv);
     }
-    if (!r->lines || (isnan(row->val_loss) && now - r->printed < LINE_SECONDS))
+    r->last = *row;
+    r->is_owed = r->lines && isnan(row->val_loss) && now - r->printed < LINE_SECONDS;
+    if (!r->lines || r->is_owed)
         return;
     r->printed = now;
     print_line(r->lines, row);
+}
+
+void report_end(struct report *r)
+{
+    if (r->is_owed)
+        print_line(r->lines, &r->last);
+    r->is_owed = 0;
 }
 
 int report_close(struct report *r, const struct baselines *baselines, struct problem *problem)

@@ -26,6 +26,8 @@ struct report {
     struct step_row *rows;
     size_t count, capacity;
     double printed; /* when the last line was, by the caller's clock */
+    struct step_row last;
+    int is_owed;    /* `last` has no line yet */
 };
 
 /* svg NULL: beside the CSV, with its ending replaced.  resumed: the CSV is continued.  0, or -1 with
@@ -35,6 +37,8 @@ int report_open(struct report *r, const char *csv, const char *svg, int resumed,
 /* Writes the CSV's row, and a line to stdout when there is a validation or the last line is a while
  * ago.  now: any clock in seconds. */
 void report_step(struct report *r, const struct step_row *row, double now);
+/* The line of the last step, if it has none. */
+void report_end(struct report *r);
 /* Writes the picture and closes.  0, or -1 with the problem set: something could not be written. */
 int report_close(struct report *r, const struct baselines *baselines, struct problem *problem);
 

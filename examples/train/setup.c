@@ -179,8 +179,9 @@ static void print_start(const struct trainer *t)
 {
     const struct rondo_comm_info *info = &t->ranks.info;
 
-    printf("rondo-train %s: %d ranks on %d hosts over %s, %zu parameters, %lld tokens a step\n",
-           rondo_version(), info->size, info->hosts, info->transport, t->w.count,
+    printf("rondo-train %s: %d rank%s on %d host%s over %s, %zu parameters, %lld tokens a step\n",
+           rondo_version(), info->size, info->size == 1 ? "" : "s", info->hosts,
+           info->hosts == 1 ? "" : "s", info->transport, t->w.count,
            (long long)t->sequence.tokens);
     printf("text: %zu bytes in %d files (%d skipped), the last %zu held out\n",
            t->corpus.count, t->corpus.files, t->corpus.skipped,

@@ -185,7 +185,7 @@ static void print_ways(FILE *out, const struct ri_place *place)
 static void print_documents(FILE *out, const struct rondo_layout *layout)
 {
     if (layout->documents)
-        fprintf(out, ", %d documents dealt by %s", layout->documents,
+        fprintf(out, ", %d of at most %d documents dealt by %s", layout->documents, layout->max_documents,
                 layout->deal == RONDO_DEAL_DOCUMENTS ? "document" : "sequence");
 }
 
@@ -200,6 +200,13 @@ static void print_keys(FILE *out, const struct ri_plan *plan)
         print_documents(out, keys);
     }
     fprintf(out, "\n");
+}
+
+static void print_mask(FILE *out, const struct ri_mask *mask)
+{
+    fprintf(out, "%s mask", ri_mask_name(mask->kind));
+    if (mask->kind == RONDO_MASK_WINDOW)
+        fprintf(out, " (left %lld, right %lld)", (long long)mask->left, (long long)mask->right);
 }
 
 static void print_head(FILE *out, const struct ri_plan *plan)
@@ -218,11 +225,10 @@ static void print_head(FILE *out, const struct ri_plan *plan)
             plan->place.ranks, (long long)ri_layout_tokens(plan->layout[RI_QUERIES], plan->place.rank),
             plan->place.rank);
     print_keys(out, plan);
-    fprintf(out,
-            "attention: %s mask, batch %lld, %d query heads, %d key heads, head sizes %d and %d, "
-            "scale %g\n",
-            ri_mask_name(d->mask), (long long)d->batch, d->q_heads,
-            d->kv_heads, d->qk_dim, d->v_dim, (double)d->scale);
+    fprintf(out, "attention: ");
+    print_mask(out, &plan->sight.mask);
+    fprintf(out, ", batch %lld, %d query heads, %d key heads, head sizes %d and %d, scale %g\n",
+            (long long)d->batch, d->q_heads, d->kv_heads, d->qk_dim, d->v_dim, (double)d->scale);
     fprintf(out, "kernel: %s", plan->kernel.name);
     if (plan->shape.threads > 1)
         fprintf(out, ", %d threads", plan->shape.threads);

@@ -95,6 +95,13 @@ works "it resumes on two" 2 --steps 8 --resume d.rondo --csv d.csv text
 same_loss "resumed on two ranks learns as three do" a.csv d.csv
 
 works "more ranks than tokens" 5 --tokens 3 --steps 3 --csv few.csv text
+{
+    grep -qE '^rondo-train .*: 5 ranks on 1 host over' out || echo "ranks and hosts are not counted"
+    [ "$(grep '^step' out | sed 's/^step *\([0-9]*\) .*/\1/' | tr '\n' ' ')" = "1 3 " ] ||
+        echo "not lines of the first step and the last"
+} > faults
+[ ! -s faults ] || cat out >> faults
+tap_empty "the first step and the last have a line" faults
 works "so few tokens on one rank" 1 --tokens 3 --steps 3 --csv few1.csv text
 same_loss "empty shards change nothing" few1.csv few.csv
 
@@ -116,6 +123,8 @@ packed="--documents --window 40 --steps 8"
     works "one rank trains on documents" 1 $packed --csv one.csv --save packed.rondo docs
     grep -q '^documents: [0-9]*, at most [0-9]* in a sequence of 61 tokens' out || cat out > faults
     grep -q '^window: each token sees 40' out || cat out >> faults
+    grep -q ', 1 of at most [0-9]* documents dealt by sequence' out || cat out >> faults
+    grep -q '^attention: window mask (left 39, right 0), batch' out || cat out >> faults
     tap_empty "documents and window are printed" faults
     for cut in "contiguous sequence" "striped documents" "zigzag documents"; do
         set -- $cut
