@@ -2,6 +2,8 @@
 #ifndef TEST_SCORES_H
 #define TEST_SCORES_H
 
+#include <stdatomic.h>
+
 #include "tests/api/features.h"
 #include "tests/api/shard.h"
 
@@ -20,6 +22,7 @@ struct scores {
     uint64_t seeds[SCORES_RANKS];
     float sinks[SCORES_RANKS][SCORES_HEADS], d_sinks[SCORES_RANKS][SCORES_HEADS]; /* of each rank */
     double want[SCORES_HEADS]; /* the gradient of the sinks */
+    atomic_int planned;        /* ranks that are through with what comes before a failure */
 };
 
 /* In memory that ranks share, with the plain kernel of features.h; after it the caller releases the problem. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tests/api/scores.h"
+#include "tests/here.h"
 
 /* One of scores.h in which every rank has the sinks given there. */
 static struct scores *test_of(int causal, int64_t tokens)
@@ -262,6 +263,7 @@ static int empty_body(int rank, int ranks, void *arg)
     scores_enter(&r, arg, rank, ranks);
     bad = scores_plan(&r);
     bad += refused(r.plan, &r.shard, NULL, NULL, "tensors.sinks is NULL");
+    bad += everyone_is_here(&((struct scores *)arg)->planned, ranks); /* the others fail their communicator now */
     bad += differ(&r, 2, "rank 2");
     scores_leave(&r);
     return bad;
