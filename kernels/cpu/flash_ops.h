@@ -60,18 +60,10 @@ struct rows {
     struct row x0, x1, x2, x3, x4, x5;
 };
 
-/* How a lies: in rows a_row apart, or in columns, RI_FLASH_KEYS apart.  What is known when compiled costs no
- * instruction: additions of addresses would take the multiply-adds' ports. */
-struct lie {
-    int columns;
-    int64_t a_row, b_row;
-};
-
-/* One more d: a at rows 0 and 3 of the tile. */
-RI_INLINE TARGET struct rows step(int m, int n, struct rows x, const struct lie *lie, const float *a,
-                                  const float *a3, const float *b)
+/* One more d: a at rows 0 and 3 of the tile, whose rows are `row` apart. */
+RI_INLINE TARGET struct rows step(int m, int n, struct rows x, int64_t row, const float *a, const float *a3,
+                                  const float *b)
 {
-    int64_t row = lie->columns ? 1 : lie->a_row;
     struct row y = row_load(n, b);
 
     x.x0 = row_fma(n, x.x0, a[0], y);
@@ -111,14 +103,13 @@ RI_INLINE TARGET void store_rows(int m, int n, float *c, int64_t c_row, const st
         row_store(n, c + 5 * c_row, x->x5);
 }
 
-/* c[0..m)[0..n vectors) = or += a b over first <= d < end.  m, n and columns are constants in every call. */
+/* c[0..m)[0..n vectors) = or += a b over first <= d < end.  m, n and columns are constants in every call.
+ * columns: a lies in columns, RI_FLASH_KEYS apart, and not in rows. */
 RI_INLINE TARGET void tile(int m, int n, int columns, const struct ri_flash_gemm *g, int r, int col, int first,
                            int end, int add)
 {
-    const struct lie lie = {columns, g->a_row, g->b_row};
-    const int64_t a_col = columns ? RI_FLASH_KEYS : 1, b_row = g->b_row, b_row3 = 3 * b_row;
-    const float *a = g->a + r * (columns ? 1 : lie.a_row) + first * a_col;
-    const float *a3 = a + 3 * (columns ? 1 : lie.a_row);
+    const int64_t a_row = columns ? 1 : g->a_row, a_col = columns ? RI_FLASH_KEYS : 1, b_row = g->b_row;
+    const float *a = g->a + r * a_row + first * a_col, *a3 = a + 3 * a_row;
     const float *b = g->b + first * b_row + col;
     float *c = g->c + (int64_t)r * g->c_row + col;
     struct rows x = {{{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}}, {{0}, {0}, {0}, {0}},
@@ -127,16 +118,16 @@ RI_INLINE TARGET void tile(int m, int n, int columns, const struct ri_flash_gemm
     if (add)
         x = load_rows(m, n, c, g->c_row);
     for (; first + 4 <= end; first += 4) {
-        x = step(m, n, x, &lie, a, a3, b);
-        x = step(m, n, x, &lie, a + a_col, a3 + a_col, b + b_row);
-        x = step(m, n, x, &lie, a + 2 * a_col, a3 + 2 * a_col, b + 2 * b_row);
-        x = step(m, n, x, &lie, a + 3 * a_col, a3 + 3 * a_col, b + b_row3);
+        x = step(m, n, x, a_row, a, a3, b);
+        x = step(m, n, x, a_row, a + a_col, a3 + a_col, b + b_row);
+        x = step(m, n, x, a_row, a + 2 * a_col, a3 + 2 * a_col, b + 2 * b_row);
+        x = step(m, n, x, a_row, a + 3 * a_col, a3 + 3 * a_col, b + 3 * b_row);
         a += 4 * a_col;
         a3 += 4 * a_col;
         b += 4 * b_row;
     }
     for (; first < end; first++) {
-        x = step(m, n, x, &lie, a, a3, b);
+        x = step(m, n, x, a_row, a, a3, b);
         a += a_col;
         a3 += a_col;
         b += b_row;

@@ -13,7 +13,8 @@
  * calls of few queries, or of few keys, would cost more for loading than for computing. */
 #define PIECE_MACS ((int64_t)32 << 20)
 #define POLLED_MACS ((int64_t)1 << 31)
-/* Sides are not less than what makes a call worth while, if that is not four times the work, and parts multiples of what kernels take at a time. */
+/* Sides are not less than what makes a call worth while, if that is not four times the work, and parts multiples
+ * of what kernels take at a time. */
 #define LEAST_SIDE 192
 #define PART_STEP 64
 #define POLLED_LEAST_SIDE 768

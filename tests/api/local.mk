@@ -95,10 +95,14 @@ tests_api_test_memory_CFLAGS = $(test_cflags)
 tests_api_test_memory_LDFLAGS = -Wl,--wrap=aligned_alloc
 tests_api_test_memory_LDADD = $(test_ldadd)
 
+# Counts what programs take of the heap.
+api_heap = tests/api/heap.c tests/api/heap.h
+heap_wraps = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free -Wl,--wrap=aligned_alloc,--wrap=posix_memalign
+
 check_PROGRAMS += tests/api/test_tables
-tests_api_test_tables_SOURCES = tests/api/test_tables.c $(api_shard)
+tests_api_test_tables_SOURCES = tests/api/test_tables.c $(api_heap) $(api_shard)
 tests_api_test_tables_CFLAGS = $(test_cflags)
-tests_api_test_tables_LDFLAGS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
+tests_api_test_tables_LDFLAGS = $(AM_LDFLAGS) $(heap_wraps)
 tests_api_test_tables_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_orders
@@ -150,10 +154,10 @@ tests_api_test_stopped_LDADD = $(test_ldadd)
 
 # The names after wrap= count what a bind and its starts take.
 check_PROGRAMS += tests/api/test_bind
-tests_api_test_bind_SOURCES = tests/api/test_bind.c $(api_shard)
+tests_api_test_bind_SOURCES = tests/api/test_bind.c $(api_heap) $(api_shard)
 tests_api_test_bind_CFLAGS = $(test_cflags)
-tests_api_test_bind_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
-	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=ri_bootstrap_allgather,--wrap=ri_pieces_list
+tests_api_test_bind_LDFLAGS = $(AM_LDFLAGS) $(heap_wraps) \
+	-Wl,--wrap=ri_bootstrap_allgather,--wrap=ri_pieces_list
 tests_api_test_bind_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_bind_balanced
@@ -168,10 +172,9 @@ tests_api_test_bind_documents_CFLAGS = $(test_cflags)
 tests_api_test_bind_documents_LDADD = $(test_ldadd)
 
 check_PROGRAMS += tests/api/test_reserve
-tests_api_test_reserve_SOURCES = tests/api/test_reserve.c $(api_shard)
+tests_api_test_reserve_SOURCES = tests/api/test_reserve.c $(api_heap) $(api_shard)
 tests_api_test_reserve_CFLAGS = $(test_cflags)
-tests_api_test_reserve_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
-	-Wl,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=free
+tests_api_test_reserve_LDFLAGS = $(AM_LDFLAGS) $(heap_wraps)
 tests_api_test_reserve_LDADD = $(test_ldadd)
 
 api_features = tests/api/features.c tests/api/features.h

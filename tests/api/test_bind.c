@@ -14,62 +14,23 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "plan/plan.h"
+#include "tests/api/heap.h"
 #include "tests/api/shard.h"
 #include "tests/short.h"
 
 /* ---- what is counted, by the thread of each rank ---- */
 
-static _Thread_local int counting, allocations, agreements;
+static _Thread_local int agreements;
 
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
 int __real_ri_bootstrap_allgather(struct ri_bootstrap *bootstrap, const void *mine, size_t bytes,
                                   void *all, int64_t deadline_ns);
 int __wrap_ri_bootstrap_allgather(struct ri_bootstrap *bootstrap, const void *mine, size_t bytes,
                                   void *all, int64_t deadline_ns);
 
-void *__wrap_malloc(size_t bytes)
-{
-    allocations += counting;
-    return __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    allocations += counting;
-    return __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *memory, size_t bytes)
-{
-    allocations += counting;
-    return __real_realloc(memory, bytes);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
-{
-    allocations += counting;
-    return __real_aligned_alloc(alignment, bytes);
-}
-
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes)
-{
-    allocations += counting;
-    return __real_posix_memalign(memory, alignment, bytes);
-}
-
 int __wrap_ri_bootstrap_allgather(struct ri_bootstrap *bootstrap, const void *mine, size_t bytes,
                                   void *all, int64_t deadline_ns)
 {
-    agreements += counting;
+    agreements += heap.counting;
     return __real_ri_bootstrap_allgather(bootstrap, mine, bytes, all, deadline_ns);
 }
 
@@ -132,12 +93,12 @@ static int bind_and_run(struct test *t, rondo_plan_t plan, int64_t tokens, const
     int bad;
 
     pthread_barrier_wait(&t->together);
-    counting = 1;
+    heap.counting = 1;
     bad = expect(!rondo_plan_bind(plan, tokens, NULL, 0), "bind: %s", rondo_last_error()) ||
           expect(!shard_both(plan, s), "run: %s", rondo_last_error());
-    counting = 0;
+    heap.counting = 0;
     pthread_barrier_wait(&t->together);
-    return bad + expect(allocations == 0, "%d allocations", allocations) +
+    return bad + expect(heap.allocations == 0, "%d allocations", heap.allocations) +
            expect(agreements == 0, "%d agreements", agreements);
 }
 

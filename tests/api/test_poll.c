@@ -27,7 +27,8 @@ struct test {
 /* What a rank has. */
 struct rank {
     struct test *test;
-    int number, calls, patient; /* polls before each call computes; -1: only the first, until others are at their last */
+    int number, calls;
+    int patient; /* polls before each call computes; -1: only the first polls, until others are at their last */
     rondo_comm_t comm;
     rondo_layout_t layout;
     rondo_kernel_t kernel;

@@ -6,73 +6,12 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "build-config.h"
+#include "tests/api/heap.h"
 #include "tests/api/shard.h"
-
-/* ---- what is counted, by the thread of each rank ---- */
-
-static _Thread_local int counting, allocations;
-static _Thread_local long held; /* bytes of the heap */
-
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-
-static void *note(void *memory)
-{
-    allocations += counting;
-    held += (long)malloc_usable_size(memory);
-    return memory;
-}
-
-void *__wrap_malloc(size_t bytes)
-{
-    return note(__real_malloc(bytes));
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    return note(__real_calloc(count, bytes));
-}
-
-void *__wrap_realloc(void *memory, size_t bytes)
-{
-    held -= (long)malloc_usable_size(memory);
-    return note(__real_realloc(memory, bytes));
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
-{
-    return note(__real_aligned_alloc(alignment, bytes));
-}
-
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes)
-{
-    int err = __real_posix_memalign(memory, alignment, bytes);
-
-    if (!err)
-        note(*memory);
-    return err;
-}
-
-void __wrap_free(void *memory)
-{
-    held -= (long)malloc_usable_size(memory);
-    __real_free(memory);
-}
 
 /* ---- one rank ---- */
 
@@ -92,7 +31,7 @@ static int run_counted(struct test *t, rondo_plan_t plan, const struct shard *sh
     int bad = 0;
 
     pthread_barrier_wait(&t->together);
-    counting = 1;
+    heap.counting = 1;
     for (int i = 0; i < IN_FLIGHT; i++) {
         rondo_attention_fwd_t fwd = shard_forward_tensors(&shards[i]);
 
@@ -101,9 +40,9 @@ static int run_counted(struct test *t, rondo_plan_t plan, const struct shard *sh
     for (int i = 0; i < IN_FLIGHT; i++)
         bad += expect(!rondo_wait(&requests[i], WAIT_MS), "%s", rondo_last_error());
     bad += expect(!shard_backward(plan, &shards[0]), "%s", rondo_last_error());
-    counting = 0;
+    heap.counting = 0;
     pthread_barrier_wait(&t->together);
-    return bad + expect(allocations == 0, "%d allocations in a run", allocations);
+    return bad + expect(heap.allocations == 0, "%d allocations in a run", heap.allocations);
 }
 
 static int body(int rank, int ranks, void *arg)
@@ -128,10 +67,10 @@ static int body(int rank, int ranks, void *arg)
         rondo_plan_destroy(plan);
         pthread_barrier_wait(&t->together);
         if (i == 0)
-            first_held = held;
+            first_held = heap.held;
     }
     if (ranks_want_processes(t->transport)) /* threads free what others have allocated */
-        bad += expect(held == first_held, "%ld bytes stay of three plans", held - first_held);
+        bad += expect(heap.held == first_held, "%ld bytes stay of three plans", heap.held - first_held);
     for (int i = 0; i < IN_FLIGHT; i++)
         shard_release(&shards[i]);
     rondo_layout_destroy(layout);

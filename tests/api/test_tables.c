@@ -7,52 +7,10 @@
 
 #include <cmocka.h>
 
-#include <malloc.h>
 #include <stdlib.h>
 
+#include "tests/api/heap.h"
 #include "tests/api/shard.h"
-
-/* ---- what a thread holds ---- */
-
-/* What the thread holds of the heap, as it is given: a few bytes more than asked for. */
-static _Thread_local size_t held;
-
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-
-static void *hold(void *memory)
-{
-    held += malloc_usable_size(memory);
-    return memory;
-}
-
-void *__wrap_malloc(size_t bytes)
-{
-    return hold(__real_malloc(bytes));
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    return hold(__real_calloc(count, bytes));
-}
-
-void *__wrap_realloc(void *memory, size_t bytes)
-{
-    held -= malloc_usable_size(memory);
-    return hold(__real_realloc(memory, bytes));
-}
-
-void __wrap_free(void *memory)
-{
-    held -= malloc_usable_size(memory);
-    __real_free(memory);
-}
 
 /* ---- plans ---- */
 
@@ -104,7 +62,8 @@ static int tables_body(int rank, int ranks, void *arg)
     rondo_mask_params_t params = params_of();
     rondo_plan_memory_t memory = RONDO_PLAN_MEMORY_INIT;
     rondo_plan_t before = NULL, plan = NULL;
-    size_t was, took;
+    size_t took;
+    long was;
     int bad;
 
     desc.batch = 2, desc.q_heads = 4, desc.kv_heads = 2, desc.qk_dim = 8, desc.v_dim = 4;
@@ -112,9 +71,9 @@ static int tables_body(int rank, int ranks, void *arg)
     desc.kv_layout = t->is_cross ? layout : NULL;
     bad = expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &before) &&
                      !rondo_plan_memory(comm, layout, &desc, &t->options, &memory), "%s", rondo_last_error());
-    was = held;
+    was = heap.held;
     bad += expect(!rondo_attention_plan(comm, layout, &desc, &t->options, &plan), "%s", rondo_last_error());
-    took = held - was;
+    took = (size_t)(heap.held - was);
     /* Of small tables much is what the heap rounds up to. */
     bad += expect(memory.table_bytes < took + took / 10 &&
                       memory.table_bytes > took - took / (took > 256 << 10 ? 10 : 4),
