@@ -41,7 +41,8 @@ check-analyzer: $(top_srcdir)/configure
 		librondo.la tools/rondo-run$(EXEEXT) tools/rondo-plan$(EXEEXT))
 
 check-bare: $(top_srcdir)/configure
-	+$(call check_again,bare,--without-ucx --without-mpi --without-cblas --without-cmocka)
+	+$(call check_again,bare,--without-ucx --without-hwloc --without-verbs --without-expat --without-rsvg --without-mpi \
+		--without-cblas --without-cmocka)
 
 clean-local: clean-check-again
 clean-check-again:

@@ -36,7 +36,7 @@ known() {
 }
 
 # Any string that is a name counts, whichever function it is given to; error texts name initialisers.
-find src kernels tools examples perf -name '*.[ch]' -print0 |
+find src topo kernels tools examples perf -name '*.[ch]' -print0 |
     xargs -0 grep -ohE '"RONDO_[A-Z_]+"' /dev/null | tr -d '"' | sort -u |
     grep -v '^RONDO_ERR_\|_INIT$' > "$work/read"
 while read -r name; do

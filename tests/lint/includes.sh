@@ -15,11 +15,12 @@ src/layout | base/ layout/ | status types mask layout kernel
 src/device | base/ device/ build-config.h | status
 src/transport | base/ device/ transport/ build-config.h | status types
 src/engine | base/ device/ engine/ schedule/ transport/ | status types request
-src/plan | base/ device/ engine/ kernels/ layout/ plan/ schedule/ transport/ build-config.h | *
-src/comm | base/ comm/ device/ transport/ build-config.h | status types comm
-src/api | api/ base/ comm/ device/ engine/ kernels/ layout/ plan/ schedule/ transport/ | *
+src/plan | base/ device/ engine/ kernels/ layout/ plan/ schedule/ topo/topo.h transport/ build-config.h | *
+topo | base/ topo/ build-config.h | status types topo
+src/comm | base/ comm/ device/ topo/topo.h transport/ build-config.h | status types comm
+src/api | api/ base/ comm/ device/ engine/ kernels/ layout/ plan/ schedule/ topo/topo.h transport/ | *
 kernels | base/ kernels/ | status types kernel
-tools | base/ plan/cost.h plan/choose.h schedule/ tools/ build-config.h | *
+tools | base/ plan/cost.h plan/choose.h schedule/ tools/ topo/ build-config.h | *
 examples | examples/ build-config.h | *
 perf | base/ comm/comm.h perf/ transport/transport.h build-config.h | *
 tests | * | *
@@ -30,6 +31,11 @@ cat > "$work/homes" <<'END'
 ucp/ | src/transport/ucx.c src/transport/ucx_
 uct/ | src/transport/ucx.c src/transport/ucx_
 ucs/ | src/transport/ucx.c src/transport/ucx_
+hwloc | topo/hwloc
+infiniband/ | topo/verbs.c
+expat.h | topo/nccl.c
+librsvg/ | tools/topo_png.c
+cairo | tools/topo_png.c
 mpi.h | perf/ include/rondo/mpi.h
 cblas.h | examples/train/ perf/
 cmocka.h | tests/
@@ -48,7 +54,7 @@ sys/types.h sys/uio.h sys/un.h sys/utsname.h sys/wait.h termios.h time.h unistd.
 END
 
 # file, line, header with its bracket or quote
-find include src kernels tools examples perf tests -name '*.[ch]' | sort |
+find include src topo kernels tools examples perf tests -name '*.[ch]' | sort |
     xargs grep -nE '^[[:space:]]*#[[:space:]]*include' /dev/null |
     sed -nE 's/^([^:]*):([0-9]+):[^"<]*(["<][^">]*)[">].*/\1 \2 \3/p' > "$work/includes"
 

@@ -6,7 +6,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$top_srcdir" || exit 1
 
-find src kernels tools examples perf include tests -name '*.[ch]' | sort > "$work/sources"
+find src topo kernels tools examples perf include tests -name '*.[ch]' | sort > "$work/sources"
 {
     cat "$work/sources"
     find tests -name '*.sh'

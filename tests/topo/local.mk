@@ -1,0 +1,7 @@
+# Names the files of tests/topo.
+if HAVE_CMOCKA
+check_PROGRAMS += tests/topo/test_tree
+tests_topo_test_tree_SOURCES = tests/topo/test_tree.c
+tests_topo_test_tree_CFLAGS = $(test_cflags)
+tests_topo_test_tree_LDADD = $(test_ldadd)
+endif
