@@ -1,4 +1,8 @@
 # Names the files of topo.
-librondo_core_la_SOURCES += topo/topo.h
+librondo_core_la_SOURCES += topo/find.h
+librondo_core_la_SOURCES += topo/records.c
+librondo_core_la_SOURCES += topo/records.h
+librondo_core_la_SOURCES += topo/source.c
 librondo_core_la_SOURCES += topo/source.h
+librondo_core_la_SOURCES += topo/topo.h
 librondo_core_la_SOURCES += topo/tree.c

@@ -1,5 +1,9 @@
 # Names the files of tests/topo.
 if HAVE_CMOCKA
+check_PROGRAMS += tests/topo/test_source
+tests_topo_test_source_SOURCES = tests/topo/test_source.c
+tests_topo_test_source_CFLAGS = $(test_cflags)
+tests_topo_test_source_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_tree
 tests_topo_test_tree_SOURCES = tests/topo/test_tree.c
 tests_topo_test_tree_CFLAGS = $(test_cflags)
