@@ -51,6 +51,7 @@ static int simulate(const struct ri_machine *machine, const struct ri_candidate_
         build.rank = r;
         build.ranks = machine->part_ranks;
         build.host = machine->part_host;
+        build.order = machine->part_order;
         err = candidate->builder(&schedules[r], &build);
     }
     if (!err && query->bind && ri_build_can_bind(&candidate->build))
@@ -156,6 +157,7 @@ static int add(const struct ri_candidate_query *query, const struct ri_machine *
                                  .build = *how};
     one->build.ranks = query->ranks;
     one->build.host = query->host;
+    one->build.order = query->order;
     snprintf(one->variant, sizeof(one->variant), "%s", variant);
     err = price(machine, query, scheme->pace, one);
     *count += !err;
@@ -214,6 +216,17 @@ static void sort(struct ri_candidate *list, int count)
         }
 }
 
+static int is_permutation(const int32_t *order, int ranks)
+{
+    uint8_t *seen = calloc((size_t)ranks, 1);
+    int good = seen != NULL;
+
+    for (int i = 0; good && i < ranks; i++)
+        good = order[i] >= 0 && order[i] < ranks && !seen[order[i]]++;
+    free(seen);
+    return good;
+}
+
 static int check_query(const struct ri_candidate_query *query)
 {
     int schedule = 0, gradients = !query->backward;
@@ -226,6 +239,8 @@ static int check_query(const struct ri_candidate_query *query)
         if (query->host[r] < 0 || query->host[r] >= query->ranks)
             return ri_error(RONDO_ERR_ARGUMENT, "host %d of rank %d: hosts are 0 to %d",
                             query->host[r], r, query->ranks - 1);
+    if (query->order && !is_permutation(query->order, query->ranks))
+        return ri_error(RONDO_ERR_ARGUMENT, "order: it does not name each of %d ranks once", query->ranks);
     for (int i = 0; i < SCHEMES; i++) {
         schedule |= names(query->schedule, schemes[i].schedule);
         gradients |= schemes[i].gradients && names(query->gradients, schemes[i].gradients);
@@ -255,7 +270,7 @@ int ri_candidates(const struct ri_candidate_query *query, struct ri_candidate *l
     int all = 0, err = check_query(query);
 
     if (!err)
-        err = ri_machine_init(&machine, query->ranks, query->host, RI_MAX_PRICED_RANKS);
+        err = ri_machine_init(&machine, query->ranks, query->host, query->order, RI_MAX_PRICED_RANKS);
     if (err)
         return err;
     for (int i = 0; !err && i < SCHEMES; i++)

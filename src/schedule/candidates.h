@@ -22,6 +22,7 @@ enum {
 struct ri_candidate_query {
     int ranks;
     const int32_t *host;        /* [ranks]; NULL: all on one */
+    const int32_t *order;       /* [ranks], as in struct ri_build; NULL: by their numbers */
     const struct ri_cost *cost; /* of the pass that is asked for */
     int backward;               /* else forward */
     /* NULL or "auto": every one that can gain something on this machine. */
@@ -34,7 +35,7 @@ struct ri_candidate {
     const char *schedule, *gradients; /* names as in the query; gradients is NULL forward */
     char variant[24]; /* of the schedule: "chunked", "2-pieces"; "" if it has but one */
     ri_builder *builder;
-    struct ri_build build; /* for rank 0; host is the query's */
+    struct ri_build build; /* for rank 0; host and order are the query's */
     int priced_ranks;      /* how many ranks were simulated; if not all, seconds are scaled */
     double seconds;
     double compute_seconds;                   /* of the rank that computes most */

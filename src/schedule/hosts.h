@@ -4,8 +4,8 @@
 
 #include "schedule/schedule.h"
 
-/* Ranks by host: hosts in order of their first rank, the ranks of a host in order of their numbers,
- * however hosts are numbered and spread.  host 0 1 0 1 gives ranks 0 2 | 1 3. */
+/* Ranks by host: hosts in order of their first rank, the ranks of a host in order, however hosts are
+ * numbered and spread.  host 0 1 0 1 gives ranks 0 2 | 1 3.  The order is that of rings, or of numbers. */
 struct ri_hosts {
     int count, largest, smallest; /* ranks of a host */
     int32_t *first;               /* [count + 1] where each host's ranks begin in `ranks` */
@@ -14,8 +14,12 @@ struct ri_hosts {
 };
 
 /* All ranks of a schedule under way.  To be released, also after a failure. */
-int ri_hosts_init(struct ri_hosts *hosts, const struct ri_schedule *s);
+int ri_hosts_init(struct ri_hosts *hosts, const struct ri_schedule *s, const int32_t *order);
 void ri_hosts_release(struct ri_hosts *hosts);
+
+/* Fills ranks[0 .. s->ranks) with the order, or with numbers where it is NULL.  RONDO_ERR_ARGUMENT when a rank is
+ * missing. */
+int ri_order_copy(const struct ri_schedule *s, const int32_t *order, int32_t *ranks);
 
 static inline int ri_hosts_size(const struct ri_hosts *hosts, int host)
 {

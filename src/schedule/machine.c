@@ -59,7 +59,8 @@ static void choose_part(const struct ri_machine *machine, int room, int32_t *tak
         }
 }
 
-static void take_part(struct ri_machine *machine, int32_t *taken, int32_t *number)
+/* renumbered[r]: its number in the part; -1: it is not in it. */
+static void take_part(struct ri_machine *machine, int32_t *taken, int32_t *number, int32_t *renumbered)
 {
     int hosts = 0;
 
@@ -71,33 +72,50 @@ static void take_part(struct ri_machine *machine, int32_t *taken, int32_t *numbe
     for (int r = 0; r < machine->ranks; r++) {
         int32_t h = machine->host[r];
 
+        renumbered[r] = -1;
         if (taken[h]-- <= 0)
             continue;
         if (number[h] < 0)
             number[h] = hosts++;
+        renumbered[r] = machine->part_ranks;
         machine->part_host[machine->part_ranks++] = number[h];
     }
 }
 
-int ri_machine_init(struct ri_machine *machine, int ranks, const int32_t *host, int room)
+/* The part's ranks as they stand in the whole order. */
+static void order_part(struct ri_machine *machine, const int32_t *order, const int32_t *renumbered)
+{
+    int count = 0;
+
+    for (int i = 0; i < machine->ranks; i++)
+        if (renumbered[order[i]] >= 0)
+            machine->part_order[count++] = renumbered[order[i]];
+}
+
+int ri_machine_init(struct ri_machine *machine, int ranks, const int32_t *host, const int32_t *order, int room)
 {
     size_t count = (size_t)ranks;
     int32_t *number = calloc(count, sizeof(*number)), *taken = calloc(count, sizeof(*taken));
+    int32_t *renumbered = calloc(count, sizeof(*renumbered));
     int done;
 
     *machine = (struct ri_machine){.ranks = ranks,
                                    .host = calloc(count, sizeof(*machine->host)),
                                    .size = calloc(count, sizeof(*machine->size)),
-                                   .part_host = calloc(count, sizeof(*machine->part_host))};
-    done = number && taken && machine->host && machine->size && machine->part_host;
+                                   .part_host = calloc(count, sizeof(*machine->part_host)),
+                                   .part_order = order ? calloc(count, sizeof(*machine->part_order)) : NULL};
+    done = number && taken && renumbered && (machine->part_order || !order) && machine->host && machine->size && machine->part_host;
     if (done) {
         number_hosts(machine, host, number);
         measure(machine);
         choose_part(machine, room, taken);
-        take_part(machine, taken, number);
+        take_part(machine, taken, number, renumbered);
+        if (order)
+            order_part(machine, order, renumbered);
     }
     free(number);
     free(taken);
+    free(renumbered);
     if (done)
         return 0;
     ri_machine_release(machine);
@@ -109,5 +127,6 @@ void ri_machine_release(struct ri_machine *machine)
     free(machine->host);
     free(machine->size);
     free(machine->part_host);
+    free(machine->part_order);
     *machine = (struct ri_machine){0};
 }

@@ -13,11 +13,12 @@ struct ri_machine {
     int32_t *size;         /* [hosts] */
     /* The part: all of it where that is not too large. */
     int part_ranks, part_largest;
-    int32_t *part_host; /* [part_ranks] */
+    int32_t *part_host;  /* [part_ranks] */
+    int32_t *part_order; /* [part_ranks]; NULL where there is none */
 };
 
-/* host may be NULL: all ranks on one.  The part has `room` ranks at most. */
-int ri_machine_init(struct ri_machine *machine, int ranks, const int32_t *host, int room);
+/* host may be NULL: all ranks on one; order: by their numbers.  The part has `room` ranks at most. */
+int ri_machine_init(struct ri_machine *machine, int ranks, const int32_t *host, const int32_t *order, int room);
 void ri_machine_release(struct ri_machine *machine);
 
 /* What schedules move and keep, each of the rank with most of it. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "schedule/hosts.h"
 
 /* The member `steps` places before us; what it brought reaches us after as many hops. */
 static int member_before(const struct ri_group *group, int steps)
@@ -118,25 +119,26 @@ int ri_ring_grad(struct ri_schedule *s, const struct ri_ring *ring, int turn)
     return last + 1;
 }
 
-/* Over all ranks in order of their numbers.  Blocks have the numbers of their owners, so the ranks
- * are the first blocks too. */
-static int append_over_all(struct ri_schedule *s, struct ri_ring *ring, enum ri_way way)
+/* Over all ranks in order.  Blocks have the numbers of their owners, so the ranks are the first blocks too. */
+static int append_over_all(struct ri_schedule *s, struct ri_ring *ring, const int32_t *order, enum ri_way way)
 {
     int32_t *ranks = calloc((size_t)s->ranks, sizeof(*ranks));
-    struct ri_group all = {ranks, s->ranks, s->rank};
+    struct ri_group all = {ranks, s->ranks, 0};
+    int err;
 
     if (!ranks)
         return ri_error(RONDO_ERR_MEMORY, "schedule %s: out of memory", s->name);
-    for (int32_t r = 0; r < s->ranks; r++)
-        ranks[r] = r;
+    err = ri_order_copy(s, order, ranks);
+    while (!err && ranks[all.index] != s->rank)
+        all.index++;
     ring->group = &all;
     ring->first_block = ranks;
-    if (way == RI_WAY_FORWARD)
+    if (!err && way == RI_WAY_FORWARD)
         ri_ring_forward(s, ring, 0);
-    else
+    else if (!err)
         ri_ring_grad(s, ring, 0);
     free(ranks);
-    return 0;
+    return err;
 }
 
 static int build_ring(struct ri_schedule **schedule, const struct ri_build *build, const char *name,
@@ -154,7 +156,7 @@ static int build_ring(struct ri_schedule **schedule, const struct ri_build *buil
         ring.sides = ri_sides_home(s, way);
         ring.landing = ri_sides_landing_slots(s, &ring.sides, ring.landings, 1);
         ring.sums = way == RI_WAY_FORWARD ? -1 : ri_sides_sum_slots(s, &ring.sides, 3, 1);
-        err = append_over_all(s, &ring, way);
+        err = append_over_all(s, &ring, build->order, way);
     }
     if (err) {
         ri_schedule_destroy(s);

@@ -120,6 +120,7 @@ static inline int ri_bundle_accumulates(enum ri_bundle bundle)
 struct ri_build {
     int rank, ranks;
     const int32_t *host; /* [ranks] host of each rank; NULL: all on one */
+    const int32_t *order; /* [ranks] rings and two-level: the ranks as they stand in rings; NULL: by their numbers */
     int root;            /* broadcast only */
     int landing;         /* slots for blocks that arrive; 0: as many as keep no ring waiting.  Rings
                           * and direct: used in turn, 2 by default.  Two-level: 3 do where 4 are the

@@ -28,7 +28,8 @@ enum ri_launch {
 
 struct ri_cost {
     struct ri_link_cost lane[RI_LANES];
-    int shared_nic;           /* ranks of a host share one host link out, and one in */
+    int shared_nic;           /* 1: all ranks of a host share one host link out, and one in; more: so many of
+                               * them, in order of their numbers; 0: none */
     double block[RI_BUNDLES]; /* units of one rank's whole block; parts are even fractions of it */
     double compute_seconds;   /* COMPUTE of one whole query block and one whole key block */
     double seconds_per_unit;  /* MERGE and COPY; may be 0 */

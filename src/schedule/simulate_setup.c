@@ -167,10 +167,25 @@ double ri_sim_units(const struct ri_sim *sim, int rank, const struct ri_operand 
     return sim->cost->block[s->slots[o->slot].bundle] * o->blocks * o->parts / ri_schedule_parts(s);
 }
 
-/* Links: of each lane, one out and one in per rank; of the host lane, per host if they share. */
+/* Of those that share a NIC with `rank`, itself among them, the first. */
+static int32_t first_sharer(const struct ri_sim *sim, int rank)
+{
+    int sharing = sim->cost->shared_nic == 1 ? sim->ranks : sim->cost->shared_nic, place = 0;
+    int32_t first = rank;
+
+    for (int r = 0; r < rank; r++)
+        place += host_of(sim, r) == host_of(sim, rank);
+    for (place %= sharing; place > 0; place--)
+        do
+            first--;
+        while (host_of(sim, first) != host_of(sim, rank));
+    return first;
+}
+
+/* Links: of each lane, one out and one in per rank; of the host lane, one for all that share it. */
 static uint32_t link_of(const struct ri_sim *sim, int rank, int lane, int in)
 {
-    int32_t owner = lane == RI_LANE_HOST && sim->cost->shared_nic ? host_of(sim, rank) : rank;
+    int32_t owner = lane == RI_LANE_HOST && sim->cost->shared_nic > 0 ? first_sharer(sim, rank) : rank;
 
     return (uint32_t)((owner * RI_LANES + lane) * 2 + in);
 }
@@ -286,6 +301,9 @@ static int check_cost(const struct ri_cost *cost)
         if (!(cost->block[b] >= 0))
             return ri_error(RONDO_ERR_ARGUMENT, "cost of a block of %s: %g is below 0",
                             ri_bundle_names[b], cost->block[b]);
+    if (cost->shared_nic < 0)
+        return ri_error(RONDO_ERR_ARGUMENT, "cost: %d ranks share a NIC; give 0 for none, 1 for all of a host, or more",
+                        cost->shared_nic);
     if (!(cost->compute_seconds >= 0) || !(cost->seconds_per_unit >= 0))
         return ri_error(RONDO_ERR_ARGUMENT, "cost of compute %g s, of moves %g s/unit: below 0",
                         cost->compute_seconds, cost->seconds_per_unit);

@@ -76,7 +76,7 @@ static int append_over_all(struct ri_schedule *s, const struct ri_build *build, 
 {
     struct ri_hosts hosts;
     struct ri_two_level ring = {.hosts = &hosts};
-    int err = ri_hosts_init(&hosts, s);
+    int err = ri_hosts_init(&hosts, s, build->order);
 
     if (!err)
         err = cut_blocks(&ring, s, build);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/minmax.h"
 #include "base/status.h"
 #include "schedule/internal.h"
 #include "schedule/machine.h"
@@ -101,6 +102,8 @@ int ri_volumes_add(struct ri_volumes *most, const struct ri_schedule *schedule,
     struct moved moved = {0};
 
     add_sends(&moved, schedule, cost);
+    if (cost->shared_nic > 1)
+        sharing = ri_min(sharing, cost->shared_nic);
     if (cost->shared_nic)
         moved.seconds[RI_LANE_HOST] *= sharing;
     raise_to(&most->in_turn_seconds, in_turn(&moved, schedule, cost));

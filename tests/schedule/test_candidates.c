@@ -32,7 +32,7 @@ static int machine(const int *sizes)
 static int ask(int ranks, const struct ri_cost *cost, int backward, const char *schedule,
                const char *gradients, struct ri_candidate *list)
 {
-    struct ri_candidate_query query = {ranks, host, cost, backward, schedule, gradients, 0};
+    struct ri_candidate_query query = {ranks, host, NULL, cost, backward, schedule, gradients, 0};
     int count = -1;
 
     if (ri_candidates(&query, list, &count))
@@ -206,7 +206,7 @@ static void compare_machine(const int *sizes, int backward, int bind, double com
 {
     struct ri_candidate list[RI_MAX_CANDIDATES];
     struct ri_cost cost = backward ? table_cost_backward(compute) : table_cost(compute);
-    struct ri_candidate_query query = {machine(sizes), host, &cost, backward, NULL, NULL, bind};
+    struct ri_candidate_query query = {machine(sizes), host, NULL, &cost, backward, NULL, NULL, bind};
     char where[64];
     int count;
 
@@ -249,7 +249,7 @@ static void large_hosts_keep_few_buffers(void **state)
 {
     struct ri_candidate list[RI_MAX_CANDIDATES];
     struct ri_cost cost = table_cost(1);
-    struct ri_candidate_query query = {288, host, &cost, 0, "ring", NULL, 1};
+    struct ri_candidate_query query = {288, host, NULL, &cost, 0, "ring", NULL, 1};
     int count;
 
     for (int size = 12; size <= 72; size += 60) {
@@ -279,12 +279,12 @@ static void refuses_what_is_not_known(void **state)
     static const int32_t strange[] = {0, 2};
     struct ri_cost cost = table_cost(1), no_price = table_cost(-1);
 
-    refuses((struct ri_candidate_query){2, NULL, &cost, 0, "mesh", NULL, 0}, "schedule \"mesh\"");
-    refuses((struct ri_candidate_query){2, NULL, &cost, 1, NULL, "o-grad", 0}, "backward \"o-grad\"");
-    refuses((struct ri_candidate_query){0, NULL, &cost, 0, NULL, NULL, 0}, "ranks 0");
-    refuses((struct ri_candidate_query){2, strange, &cost, 0, NULL, NULL, 0}, "host 2 of rank 1");
-    refuses((struct ri_candidate_query){2, NULL, &no_price, 0, NULL, NULL, 0}, "compute -1");
-    refuses((struct ri_candidate_query){2, NULL, NULL, 0, NULL, NULL, 0}, "cost is NULL");
+    refuses((struct ri_candidate_query){2, NULL, NULL, &cost, 0, "mesh", NULL, 0}, "schedule \"mesh\"");
+    refuses((struct ri_candidate_query){2, NULL, NULL, &cost, 1, NULL, "o-grad", 0}, "backward \"o-grad\"");
+    refuses((struct ri_candidate_query){0, NULL, NULL, &cost, 0, NULL, NULL, 0}, "ranks 0");
+    refuses((struct ri_candidate_query){2, strange, NULL, &cost, 0, NULL, NULL, 0}, "host 2 of rank 1");
+    refuses((struct ri_candidate_query){2, NULL, NULL, &no_price, 0, NULL, NULL, 0}, "compute -1");
+    refuses((struct ri_candidate_query){2, NULL, NULL, NULL, 0, NULL, NULL, 0}, "cost is NULL");
 }
 
 int main(void)
