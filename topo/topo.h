@@ -153,12 +153,27 @@ void ri_topo_path(const struct ri_topo *topo, int32_t a, int32_t b, struct ri_to
 /* Between two ranks: on two hosts through the NICs that were assigned, each shared by nic_shares ranks. */
 void ri_topo_rank_path(const struct ri_topo *topo, int a, int b, struct ri_topo_path *path);
 
+/* ---- nics.c: which NICs are worth using ---- */
+
+/* As strcmp, but numbers count as numbers: mlx5_2 before mlx5_10. */
+int ri_topo_compare_names(const char *a, const char *b);
+/* What a port can carry: its rate, or what cost.c takes for unknown. */
+double ri_topo_nic_gbps(const struct ri_topo *topo, int32_t nic);
+/* Whether ranks of its host should use a NIC.  Not what is unusable, loopback, or a member of a bond that is
+ * there itself; not plain Ethernet beside RDMA; not a virtual one beside its like in hardware; not one with less
+ * than a quarter of the rate of the best that are left.  why (may be NULL) says it: "port is down". */
+int ri_topo_nic_is_used(const struct ri_topo *topo, int32_t nic, char why[96]);
+/* The NIC of its host that an object reaches best, of those that are used; -1: none. */
+int32_t ri_topo_nearest_nic(const struct ri_topo *topo, int32_t object);
+
 /* ---- place.c, order.c: ranks ---- */
 
-/* Puts rank r on host host_of[r] (0 .. hosts-1, NULL: as many ranks as there are GPUs, or else NUMA nodes,
- * host by host), the k-th of a host on its GPU k where there are enough, else on NUMA nodes in turn; then
- * assigns NICs.  where (may be NULL): [ranks] an object of that host, or -1, which goes before.
- * RONDO_ERR_ARGUMENT when there is no such host. */
+/* Puts rank r on host host_of[r] (0 .. hosts-1), the k-th of a host on its GPU k (by number) where there are
+ * enough, else on NUMA nodes that have processors, in blocks: of 4 ranks on 2 nodes, 0 and 1 on the first;
+ * without any, on the host.  Then assigns NICs.  host_of NULL: a rank for every GPU, or else NUMA node, host
+ * by host; where there are more ranks than those, as many times more on each host; ranks 0: just as many as
+ * those.  where (may be NULL): [ranks] an object of that host, or -1, which goes before.
+ * RONDO_ERR_ARGUMENT when there is no such host or object. */
 int ri_topo_place(struct ri_topo *topo, int ranks, const int32_t *host_of, const int32_t *where);
 
 /* Gives every rank its NIC by one assignment for the host: nearest, then least used, then name; ports of

@@ -1,5 +1,13 @@
 # Names the files of tests/topo.
 if HAVE_CMOCKA
+check_PROGRAMS += tests/topo/test_cost
+tests_topo_test_cost_SOURCES = tests/topo/test_cost.c tests/topo/machines.c tests/topo/machines.h
+tests_topo_test_cost_CFLAGS = $(test_cflags)
+tests_topo_test_cost_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_place
+tests_topo_test_place_SOURCES = tests/topo/test_place.c tests/topo/machines.c tests/topo/machines.h
+tests_topo_test_place_CFLAGS = $(test_cflags)
+tests_topo_test_place_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_source
 tests_topo_test_source_SOURCES = tests/topo/test_source.c
 tests_topo_test_source_CFLAGS = $(test_cflags)

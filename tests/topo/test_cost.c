@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far apart objects are, and how wide the way between them is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/topo/machines.h"
+
+static int32_t gpu_of(const struct ri_topo *topo, int k)
+{
+    return ri_topo_find(topo, -1, RI_TOPO_GPU, k);
+}
+
+static void path_is(const struct ri_topo *topo, int32_t a, int32_t b, const char *level, double gbps)
+{
+    struct ri_topo_path path, back;
+    char text[12], wanted[64], got[64];
+
+    ri_topo_path(topo, a, b, &path);
+    ri_topo_path(topo, b, a, &back);
+    ri_topo_level_text(&path, text);
+    snprintf(got, sizeof(got), "%s %g", text, path.gbps);
+    snprintf(wanted, sizeof(wanted), "%s %g", level, gbps);
+    assert_string_equal(got, wanted);
+    assert_int_equal(path.level, back.level);
+    assert_true(path.gbps == back.gbps);
+    assert_true(path.latency_us == back.latency_us && path.latency_us > 0);
+}
+
+/* Two switches a NUMA node, two GPUs each; a switch below one more bridge. */
+static void levels_are_those_of_nvidia_smi(void **state)
+{
+    struct ri_topo *topo = machine_add(NULL, 2, 2, 2, 1, NULL);
+    int32_t bridge = ri_topo_find(topo, -1, RI_TOPO_BRIDGE, 0);
+    int32_t below = ri_topo_add(topo, RI_TOPO_GPU, ri_topo_add(topo, RI_TOPO_BRIDGE, bridge, -1), 8);
+    int32_t root = ri_topo_above(topo, bridge, RI_TOPO_ROOT);
+    int32_t beside = ri_topo_add(topo, RI_TOPO_GPU, ri_topo_add(topo, RI_TOPO_BRIDGE, root, -1), 9);
+
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 0), "X", 300);
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 1), "PIX", 24);
+    path_is(topo, gpu_of(topo, 0), below, "PXB", 12);
+    path_is(topo, gpu_of(topo, 0), beside, "PHB", 12);
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 2), "NODE", 20);
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 4), "SYS", 16);
+    ri_topo_destroy(topo);
+}
+
+static void direct_links_come_first(void **state)
+{
+    int32_t host, c2c;
+    struct ri_topo *topo = machine_add(NULL, 1, 2, 2, 1, &host);
+
+    machine_nvlinks(topo, host, 12);
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 3), "NV12", 300);
+    c2c = ri_topo_find(topo, host, RI_TOPO_NUMA, 0);
+    path_is(topo, gpu_of(topo, 0), c2c, "PHB", 24);
+    ri_topo_link(topo, gpu_of(topo, 0), c2c, RI_TOPO_C2C, 1, 0);
+    path_is(topo, gpu_of(topo, 0), c2c, "NV1", 450);
+    /* To a NIC elsewhere at the node the way is by the memory, so PCIe ends only at the NIC. */
+    path_is(topo, gpu_of(topo, 0), ri_topo_find(topo, host, RI_TOPO_NIC, 1), "NODE", 24);
+    path_is(topo, gpu_of(topo, 0), ri_topo_find(topo, host, RI_TOPO_NIC, 0), "PIX", 24);
+    ri_topo_destroy(topo);
+}
+
+static void narrow_links_count_on_the_way(void **state)
+{
+    struct ri_topo *topo = machine_add(NULL, 1, 2, 2, 0, NULL);
+
+    topo->objects[ri_topo_find(topo, -1, RI_TOPO_BRIDGE, 1)].link_gbps = 3;
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 2), "NODE", 3);
+    path_is(topo, gpu_of(topo, 2), gpu_of(topo, 3), "PIX", 24);
+    ri_topo_destroy(topo);
+}
+
+static void an_unknown_place_is_equally_far(void **state)
+{
+    int32_t host, lost;
+    struct ri_topo *topo = machine_add(NULL, 2, 1, 2, 1, &host);
+
+    lost = ri_topo_add(topo, RI_TOPO_GPU, host, 4);
+    for (int g = 0; g < 4; g++)
+        path_is(topo, lost, gpu_of(topo, g), "SYS", 12);
+    path_is(topo, host, ri_topo_find(topo, host, RI_TOPO_NIC, 0), "SYS", 16);
+    ri_topo_destroy(topo);
+}
+
+static void memory_is_copied(void **state)
+{
+    struct ri_topo *topo = machine_add(NULL, 2, 0, 0, 0, NULL);
+    int32_t first = ri_topo_find(topo, -1, RI_TOPO_NUMA, 0);
+    int32_t beside = ri_topo_add(topo, RI_TOPO_NUMA, topo->objects[first].parent, 2);
+    int32_t where[] = { -1, -1, -1, -1, first, beside };
+    struct ri_topo_path path;
+
+    path_is(topo, first, first, "X", 8);
+    path_is(topo, first, ri_topo_find(topo, -1, RI_TOPO_NUMA, 1), "SYS", 6);
+    path_is(topo, first, beside, "SYS", 7);
+    assert_int_equal(ri_topo_place(topo, 6, NULL, where), 0);
+    ri_topo_rank_path(topo, 0, 4, &path);
+    assert_int_equal(path.level, RI_TOPO_SELF);
+    assert_true(path.gbps == 8);
+    ri_topo_rank_path(topo, 4, 5, &path);
+    assert_true(path.gbps == 7);
+    ri_topo_destroy(topo);
+}
+
+static void hosts_are_joined_by_their_nearest_nics(void **state)
+{
+    int32_t second;
+    struct ri_topo *topo = machine_add(NULL, 2, 2, 2, 1, NULL);
+
+    machine_add(topo, 2, 2, 2, 1, &second);
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 8), "NET", 24);
+    topo->objects[ri_topo_find(topo, -1, RI_TOPO_NIC, 0)].nic.gbps = 12.5;
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 8), "NET", 12.5);
+    path_is(topo, gpu_of(topo, 2), gpu_of(topo, 8), "NET", 24);
+    /* Down: the next one is at the node. */
+    strcpy(topo->objects[ri_topo_find(topo, -1, RI_TOPO_NIC, 0)].nic.unusable, "port is down");
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 8), "NET", 20);
+    for (int k = 1; k < 4; k++)
+        strcpy(topo->objects[ri_topo_find(topo, -1, RI_TOPO_NIC, k)].nic.unusable, "port is down");
+    path_is(topo, gpu_of(topo, 0), gpu_of(topo, 8), "NET", 1.25);
+    ri_topo_destroy(topo);
+}
+
+static void ranks_share_their_nic(void **state)
+{
+    struct ri_topo *topo = machine_add(NULL, 2, 2, 2, 1, NULL);
+    struct ri_topo_path path;
+
+    machine_add(topo, 2, 2, 2, 1, NULL);
+    assert_int_equal(ri_topo_place(topo, 16, NULL, NULL), 0);
+    ri_topo_rank_path(topo, 0, 8, &path);
+    assert_int_equal(path.level, RI_TOPO_NET);
+    assert_true(path.gbps == 12.5 && path.latency_us == 5);
+    topo->net_latency_us = 17;
+    ri_topo_rank_path(topo, 0, 8, &path);
+    assert_true(path.latency_us == 17);
+    ri_topo_rank_path(topo, 0, 1, &path);
+    assert_int_equal(path.level, RI_TOPO_PIX);
+    ri_topo_destroy(topo);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_are_those_of_nvidia_smi),
+        cmocka_unit_test(direct_links_come_first),
+        cmocka_unit_test(narrow_links_count_on_the_way),
+        cmocka_unit_test(an_unknown_place_is_equally_far),
+        cmocka_unit_test(memory_is_copied),
+        cmocka_unit_test(hosts_are_joined_by_their_nearest_nics),
+        cmocka_unit_test(ranks_share_their_nic),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
