@@ -80,7 +80,7 @@ struct ri_topo_rank {
 
 struct ri_topo {
     struct ri_topo_object *objects; /* [object_count] */
-    struct ri_topo_link *links;     /* [link_count] */
+    struct ri_topo_link *links;     /* [link_count], in order of a, b and kind */
     struct ri_topo_rank *ranks;     /* [rank_count]; none before ri_topo_place */
     int32_t object_count, link_count, rank_count;
     double net_latency_us;  /* between hosts, where it was measured or described; 0: unknown */

@@ -72,10 +72,51 @@ int32_t ri_topo_add(struct ri_topo *topo, enum ri_topo_kind kind, int32_t parent
     return topo->object_count++;
 }
 
+/* Negative, 0 or positive as x stands before, at or behind y. */
+static int compare_links(const struct ri_topo_link *x, const struct ri_topo_link *y)
+{
+    if (x->a != y->a)
+        return x->a < y->a ? -1 : 1;
+    if (x->b != y->b)
+        return x->b < y->b ? -1 : 1;
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+/* Where the first link stands that is not before this one. */
+static int32_t place_of_link(const struct ri_topo *topo, const struct ri_topo_link *link)
+{
+    int32_t low = 0, high = topo->link_count;
+
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+
+        if (compare_links(&topo->links[middle], link) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void insert_link(struct ri_topo *topo, int32_t at, const struct ri_topo_link *link)
+{
+    struct ri_topo_link *links = grow(topo->links, topo->link_count, sizeof(*links));
+
+    if (!links) {
+        fail(topo, ri_error(RONDO_ERR_MEMORY, "no memory for %d links", (int)topo->link_count + 1));
+        return;
+    }
+    topo->links = links;
+    memmove(links + at + 1, links + at, (size_t)(topo->link_count - at) * sizeof(*links));
+    links[at] = *link;
+    topo->link_count++;
+}
+
 void ri_topo_link(struct ri_topo *topo, int32_t a, int32_t b, enum ri_topo_link_kind kind, int count,
                   double gbps)
 {
-    struct ri_topo_link *links, link = { a < b ? a : b, a < b ? b : a, kind, count, gbps };
+    struct ri_topo_link link = { a < b ? a : b, a < b ? b : a, kind, count, gbps };
+    int32_t at;
 
     if (topo->error)
         return;
@@ -84,19 +125,13 @@ void ri_topo_link(struct ri_topo *topo, int32_t a, int32_t b, enum ri_topo_link_
                             (int)topo->object_count));
         return;
     }
-    for (int32_t i = 0; i < topo->link_count; i++)
-        if (topo->links[i].a == link.a && topo->links[i].b == link.b && topo->links[i].kind == kind) {
-            topo->links[i].count += count;
-            topo->links[i].gbps += gbps;
-            return;
-        }
-    links = grow(topo->links, topo->link_count, sizeof(*links));
-    if (!links) {
-        fail(topo, ri_error(RONDO_ERR_MEMORY, "no memory for %d links", (int)topo->link_count + 1));
+    at = place_of_link(topo, &link);
+    if (at == topo->link_count || compare_links(&topo->links[at], &link) != 0) {
+        insert_link(topo, at, &link);
         return;
     }
-    topo->links = links;
-    links[topo->link_count++] = link;
+    topo->links[at].count += count;
+    topo->links[at].gbps += gbps;
 }
 
 /* Is this line among those of text? */
@@ -191,22 +226,32 @@ static int is_below(const struct ri_topo *topo, int32_t object, int32_t above)
     return object == above;
 }
 
-int32_t ri_topo_find(const struct ri_topo *topo, int32_t above, enum ri_topo_kind kind, int k)
+/* The next object of a kind below `above`, from index i on; -1: there is none. */
+static int32_t next_of(const struct ri_topo *topo, int32_t above, enum ri_topo_kind kind, int32_t i)
 {
-    for (int32_t i = above < 0 ? 0 : above; i < topo->object_count; i++) {
+    for (; i < topo->object_count; i++) {
         if (above >= 0 && i > above && topo->objects[i].kind == RI_TOPO_HOST)
-            break;
-        if (topo->objects[i].kind == kind && (above < 0 || is_below(topo, i, above)) && k-- == 0)
+            return -1;
+        if (topo->objects[i].kind == kind && (above < 0 || is_below(topo, i, above)))
             return i;
     }
     return -1;
+}
+
+int32_t ri_topo_find(const struct ri_topo *topo, int32_t above, enum ri_topo_kind kind, int k)
+{
+    int32_t at = next_of(topo, above, kind, above < 0 ? 0 : above);
+
+    while (at >= 0 && k-- > 0)
+        at = next_of(topo, above, kind, at + 1);
+    return at;
 }
 
 int ri_topo_count(const struct ri_topo *topo, int32_t above, enum ri_topo_kind kind)
 {
     int count = 0;
 
-    while (ri_topo_find(topo, above, kind, count) >= 0)
+    for (int32_t at = above < 0 ? 0 : above; (at = next_of(topo, above, kind, at)) >= 0; at++)
         count++;
     return count;
 }
@@ -236,13 +281,14 @@ int32_t ri_topo_common(const struct ri_topo *topo, int32_t a, int32_t b)
 
 const struct ri_topo_link *ri_topo_link_between(const struct ri_topo *topo, int32_t a, int32_t b)
 {
-    const struct ri_topo_link *best = NULL;
+    const struct ri_topo_link first = { a < b ? a : b, a < b ? b : a, 0, 0, 0 }, *best = NULL;
 
-    for (int32_t i = 0; i < topo->link_count; i++) {
+    for (int32_t i = place_of_link(topo, &first); i < topo->link_count; i++) {
         const struct ri_topo_link *link = &topo->links[i];
 
-        if (((link->a == a && link->b == b) || (link->a == b && link->b == a)) &&
-            (!best || link->gbps > best->gbps))
+        if (link->a != first.a || link->b != first.b)
+            break;
+        if (!best || link->gbps > best->gbps)
             best = link;
     }
     return best;

@@ -69,6 +69,11 @@ static void links_have_no_direction_and_add_up(void **state)
     assert_true(ri_topo_link_between(topo, a, b)->gbps == 75);
     assert_null(ri_topo_link_between(topo, b, c));
     assert_int_equal(topo->link_count, 6);
+    ri_topo_link(topo, c, a, RI_TOPO_C2C, 1, 99);
+    assert_true(ri_topo_link_between(topo, a, c)->gbps == 99);
+    assert_int_equal(topo->link_count, 7);
+    for (int32_t i = 1; i < topo->link_count; i++)
+        assert_true(topo->links[i - 1].a <= topo->links[i].a);
     ri_topo_destroy(topo);
 }
 
