@@ -9,3 +9,7 @@ librondo_core_la_SOURCES += topo/source.c
 librondo_core_la_SOURCES += topo/source.h
 librondo_core_la_SOURCES += topo/topo.h
 librondo_core_la_SOURCES += topo/tree.c
+librondo_core_la_SOURCES += topo/decimal.h topo/decimal.c
+librondo_core_la_SOURCES += topo/pack.h topo/pack.c
+librondo_core_la_SOURCES += topo/text.c
+librondo_core_la_SOURCES += topo/unpack.c
