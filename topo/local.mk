@@ -1,8 +1,12 @@
 # Names the files of topo.
 librondo_core_la_SOURCES += topo/cost.c
+librondo_core_la_SOURCES += topo/cycle.c
 librondo_core_la_SOURCES += topo/find.h
+librondo_core_la_SOURCES += topo/groups.c
 librondo_core_la_SOURCES += topo/nics.c
+librondo_core_la_SOURCES += topo/order.c
 librondo_core_la_SOURCES += topo/place.c
+librondo_core_la_SOURCES += topo/puzzle.h
 librondo_core_la_SOURCES += topo/records.c
 librondo_core_la_SOURCES += topo/records.h
 librondo_core_la_SOURCES += topo/source.c

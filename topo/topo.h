@@ -181,16 +181,20 @@ int ri_topo_place(struct ri_topo *topo, int ranks, const int32_t *host_of, const
 void ri_topo_assign_nics(struct ri_topo *topo);
 
 /* order[i] is the rank at place i of the flat ring: host after host in order of their first ranks, and
- * within each in the order whose slowest hop is fastest, then the sum of all hops (exact up to 12 ranks).
+ * within each in the cycle whose slowest hop is fastest, then the sum of all hops, then in order of numbers
+ * (exact up to 12 ranks of a host, a search by steps above).  A host's part starts at its lowest rank; which
+ * NICs meet between hosts is not reckoned with, as each rank sends by its own.
  * RONDO_ERR_MEMORY. */
 int ri_topo_ring(const struct ri_topo *topo, int32_t *order);
 
-/* rail[r]: the group of rank r among those that cross hosts on one network (by subnet, else by place on
- * the host).  Returns how many rails. */
+/* rail[r]: the group of rank r among those that cross hosts on one network.  By the subnets of their NICs where
+ * there are several and ranks of every host are in all of them; else by the place of its NIC among those in
+ * use on its host, modulo how many the host with fewest uses.  Returns how many rails. */
 int ri_topo_rails(const struct ri_topo *topo, int32_t *rail);
 
 /* group[r]: groups of `size` ranks with the fastest links among them, for all-to-all inside a hybrid; a group
- * never crosses hosts where size divides the ranks of every host.  Returns how many groups, or
+ * never crosses hosts where size divides the ranks of every host; else those that are left over on hosts join
+ * up, host after host.  Groups are numbered by their first ranks.  Returns how many groups, or
  * RONDO_ERR_ARGUMENT when size does not divide the ranks. */
 int ri_topo_head_groups(const struct ri_topo *topo, int size, int32_t *group);
 
