@@ -26,3 +26,5 @@ librondo_core_la_SOURCES += topo/text.c
 librondo_core_la_SOURCES += topo/topo.h
 librondo_core_la_SOURCES += topo/tree.c
 librondo_core_la_SOURCES += topo/unpack.c
+librondo_core_la_SOURCES += topo/verbs.c
+librondo_core_la_SOURCES += topo/verbs.h

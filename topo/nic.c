@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "topo/find.h"
 #include "topo/nic.h"
+#include "topo/verbs.h"
 
 /* ---- reading ---- */
 
@@ -203,4 +204,5 @@ void ri_topo_add_nics(struct ri_source *source, struct ri_topo *topo, int32_t ho
     if (nics.no_memory && !topo->error)
         topo->error = ri_error(RONDO_ERR_MEMORY, "no memory for the network adapters of a host");
     free(nics.ports);
+    ri_verbs_add(source, topo, host);
 }

@@ -44,4 +44,8 @@ check_PROGRAMS += tests/topo/test_tree
 tests_topo_test_tree_SOURCES = tests/topo/test_tree.c
 tests_topo_test_tree_CFLAGS = $(test_cflags)
 tests_topo_test_tree_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_verbs
+tests_topo_test_verbs_SOURCES = tests/topo/test_verbs.c tests/topo/fake.c tests/topo/fake.h
+tests_topo_test_verbs_CFLAGS = $(test_cflags)
+tests_topo_test_verbs_LDADD = $(test_ldadd)
 endif
