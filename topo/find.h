@@ -11,6 +11,13 @@
 struct ri_topo;
 struct ri_source;
 
+/* hwloc.c: a tree of one host as hwloc sees it.  RONDO_ERR_UNSUPPORTED without hwloc, or where the recording has
+ * nothing of it; RONDO_ERR_SYSTEM when hwloc fails. */
+int ri_topo_from_hwloc(struct ri_source *source, struct ri_topo **topo);
+/* fold.c: takes out bridges that one device or none is below of, root ports and ports of switches, so that what
+ * is left of a PCIe switch is one bridge.  What is below takes the narrower of both links. */
+int ri_topo_fold_bridges(struct ri_topo *topo);
+
 /* nic.c: ports of RDMA and network devices: state, rate, link layer, addresses. */
 void ri_topo_add_nics(struct ri_source *source, struct ri_topo *topo, int32_t host);
 /* gpu.c: models, UUIDs, memory and links of GPUs. */

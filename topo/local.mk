@@ -3,9 +3,17 @@ librondo_core_la_SOURCES += topo/cost.c
 librondo_core_la_SOURCES += topo/cycle.c
 librondo_core_la_SOURCES += topo/decimal.h topo/decimal.c
 librondo_core_la_SOURCES += topo/find.h
+librondo_core_la_SOURCES += topo/fold.c
 librondo_core_la_SOURCES += topo/gid.c
 librondo_core_la_SOURCES += topo/gid.h
 librondo_core_la_SOURCES += topo/groups.c
+librondo_core_la_SOURCES += topo/hwloc.c
+if HAVE_HWLOC
+librondo_core_la_SOURCES += topo/hwloc_build.h
+librondo_core_la_SOURCES += topo/hwloc_gpus.c
+librondo_core_la_SOURCES += topo/hwloc_nics.c
+librondo_core_la_SOURCES += topo/hwloc_places.c
+endif
 librondo_core_la_SOURCES += topo/netdev.c
 librondo_core_la_SOURCES += topo/nic.c
 librondo_core_la_SOURCES += topo/nic.h
