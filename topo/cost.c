@@ -28,7 +28,8 @@ static const double link_gbps[RI_TOPO_LINK_KINDS] = {
 
 static const double unlimited_gbps = 1e6;
 /* A GPU whose PCIe link is not known: Gen3 x16 is 8 GT/s on 16 lanes, 15.75 GB/s, of which headers of packets
- * leave about 12.  Other links that are not known are as wide as what comes from below. */
+ * leave about 12.  A NIC's is as wide at least as the NIC; those of bridges are as wide as what comes from
+ * below. */
 static const double pcie_gbps = 12;
 /* Peers below two host bridges of one NUMA node, or two nodes of one package: over the mesh of the die. */
 static const double node_gbps = 20;
@@ -45,6 +46,11 @@ static const double unknown_net_gbps = 1.25;
 static double narrower(double a, double b)
 {
     return a < b ? a : b;
+}
+
+static double wider(double a, double b)
+{
+    return a > b ? a : b;
 }
 
 void ri_topo_level_text(const struct ri_topo_path *path, char text[12])
@@ -66,14 +72,22 @@ static int is_memory(const struct ri_topo *topo, int32_t object)
     return topo->objects[object].kind <= RI_TOPO_NUMA;
 }
 
-/* The link by which a GPU goes straight to the memory of its NUMA node, where that lies at or below `top`. */
-static const struct ri_topo_link *link_to_memory(const struct ri_topo *topo, int32_t object, int32_t top)
+/* The memory that is nearest to an object: its NUMA node's, or its host's where that is not known. */
+static int32_t memory_of(const struct ri_topo *topo, int32_t object)
 {
     int32_t numa = ri_topo_above(topo, object, RI_TOPO_NUMA);
 
-    if (topo->objects[object].kind != RI_TOPO_GPU || numa < top)
+    return numa < 0 ? ri_topo_host_of(topo, object) : numa;
+}
+
+/* The link by which a GPU goes straight to that, where it lies at or below `top`. */
+static const struct ri_topo_link *link_to_memory(const struct ri_topo *topo, int32_t object, int32_t top)
+{
+    int32_t memory = memory_of(topo, object);
+
+    if (topo->objects[object].kind != RI_TOPO_GPU || memory < top)
         return NULL;
-    return ri_topo_link_between(topo, object, numa);
+    return ri_topo_link_between(topo, object, memory);
 }
 
 /* The narrowest link from an object up to `top`. */
@@ -84,7 +98,7 @@ static double climb(const struct ri_topo *topo, int32_t object, int32_t top)
 
     if (link) {
         gbps = gbps_of_link(link);
-        object = ri_topo_above(topo, object, RI_TOPO_NUMA);
+        object = memory_of(topo, object);
     }
     for (; object != top; object = topo->objects[object].parent) {
         const struct ri_topo_object *at = &topo->objects[object];
@@ -93,6 +107,8 @@ static double climb(const struct ri_topo *topo, int32_t object, int32_t top)
             gbps = narrower(gbps, at->link_gbps);
         else if (at->kind == RI_TOPO_GPU)
             gbps = narrower(gbps, pcie_gbps);
+        else if (at->kind == RI_TOPO_NIC)
+            gbps = narrower(gbps, wider(pcie_gbps, ri_topo_nic_gbps(topo, object)));
     }
     return gbps;
 }
@@ -115,13 +131,19 @@ static enum ri_topo_level level_at(const struct ri_topo *topo, int32_t a, int32_
     }
 }
 
+/* Is anything known of a host that ways could have to cross? */
+static int has_sockets(const struct ri_topo *topo, int32_t host)
+{
+    return ri_topo_find(topo, host, RI_TOPO_NUMA, 1) >= 0 || ri_topo_find(topo, host, RI_TOPO_PACKAGE, 1) >= 0;
+}
+
 /* What a way crosses at the top. */
 static double crossing(const struct ri_topo *topo, int32_t a, int32_t b, int32_t top)
 {
     enum ri_topo_kind kind = topo->objects[top].kind;
 
     if (kind == RI_TOPO_HOST)
-        return socket_gbps;
+        return has_sockets(topo, top) ? socket_gbps : unlimited_gbps;
     if (kind == RI_TOPO_PACKAGE)
         return node_gbps;
     if (kind != RI_TOPO_NUMA || a == top || b == top || link_to_memory(topo, a, top) || link_to_memory(topo, b, top))

@@ -89,6 +89,25 @@ static void an_unknown_place_is_equally_far(void **state)
     ri_topo_destroy(topo);
 }
 
+/* Nothing is known of it that could be crossed: only links count. */
+static void a_flat_host_narrows_nothing(void **state)
+{
+    int32_t host, gpu, nic;
+    struct ri_topo *topo = machine_add(NULL, 0, 0, 0, 0, &host);
+
+    gpu = ri_topo_add(topo, RI_TOPO_GPU, host, 0);
+    nic = machine_nic(topo, host);
+    topo->objects[gpu].link_gbps = 50;
+    path_is(topo, gpu, nic, "SYS", 24);
+    topo->objects[nic].link_gbps = 0;
+    path_is(topo, gpu, nic, "SYS", 25);
+    path_is(topo, host, nic, "SYS", 25);
+    ri_topo_link(topo, host, gpu, RI_TOPO_C2C, 1, 450);
+    path_is(topo, gpu, host, "NV1", 450);
+    path_is(topo, gpu, nic, "SYS", 25);
+    ri_topo_destroy(topo);
+}
+
 static void memory_is_copied(void **state)
 {
     struct ri_topo *topo = machine_add(NULL, 2, 0, 0, 0, NULL);
@@ -153,6 +172,7 @@ int main(void)
         cmocka_unit_test(direct_links_come_first),
         cmocka_unit_test(narrow_links_count_on_the_way),
         cmocka_unit_test(an_unknown_place_is_equally_far),
+        cmocka_unit_test(a_flat_host_narrows_nothing),
         cmocka_unit_test(memory_is_copied),
         cmocka_unit_test(hosts_are_joined_by_their_nearest_nics),
         cmocka_unit_test(ranks_share_their_nic),
