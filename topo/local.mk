@@ -2,6 +2,7 @@
 librondo_core_la_SOURCES += topo/cost.c
 librondo_core_la_SOURCES += topo/cycle.c
 librondo_core_la_SOURCES += topo/decimal.h topo/decimal.c
+librondo_core_la_SOURCES += topo/explain.c
 librondo_core_la_SOURCES += topo/find.h
 librondo_core_la_SOURCES += topo/fold.c
 librondo_core_la_SOURCES += topo/gid.c

@@ -4,6 +4,10 @@ check_PROGRAMS += tests/topo/test_cost
 tests_topo_test_cost_SOURCES = tests/topo/test_cost.c tests/topo/machines.c tests/topo/machines.h
 tests_topo_test_cost_CFLAGS = $(test_cflags)
 tests_topo_test_cost_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_explain
+tests_topo_test_explain_SOURCES = tests/topo/test_explain.c tests/topo/machines.c tests/topo/machines.h
+tests_topo_test_explain_CFLAGS = $(test_cflags)
+tests_topo_test_explain_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_gid
 tests_topo_test_gid_SOURCES = tests/topo/test_gid.c
 tests_topo_test_gid_CFLAGS = $(test_cflags)
@@ -24,6 +28,10 @@ check_PROGRAMS += tests/topo/test_order
 tests_topo_test_order_SOURCES = tests/topo/test_order.c tests/topo/machines.c tests/topo/machines.h
 tests_topo_test_order_CFLAGS = $(test_cflags)
 tests_topo_test_order_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_orders_golden
+tests_topo_test_orders_golden_SOURCES = tests/topo/test_orders_golden.c
+tests_topo_test_orders_golden_CFLAGS = $(test_cflags)
+tests_topo_test_orders_golden_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_pack
 tests_topo_test_pack_SOURCES = tests/topo/test_pack.c
 tests_topo_test_pack_CFLAGS = $(test_cflags)
@@ -53,3 +61,20 @@ tests_topo_test_verbs_SOURCES = tests/topo/test_verbs.c tests/topo/fake.c tests/
 tests_topo_test_verbs_CFLAGS = $(test_cflags)
 tests_topo_test_verbs_LDADD = $(test_ldadd)
 endif
+# Cases of test_orders_golden.
+EXTRA_DIST += \
+	tests/topo/2x2_nic_each.case tests/topo/2x2_nic_each.out \
+	tests/topo/2x2_nic_shared.case tests/topo/2x2_nic_shared.out \
+	tests/topo/2x4_nic_each.case tests/topo/2x4_nic_each.out \
+	tests/topo/2x4_nic_shared.case tests/topo/2x4_nic_shared.out \
+	tests/topo/3_2.case tests/topo/3_2.out \
+	tests/topo/4_2_1.case tests/topo/4_2_1.out \
+	tests/topo/a800x8_4hca.case tests/topo/a800x8_4hca.out \
+	tests/topo/cpu_2_sockets.case tests/topo/cpu_2_sockets.out \
+	tests/topo/cube_mesh.case tests/topo/cube_mesh.out \
+	tests/topo/gpu16_pcie.case tests/topo/gpu16_pcie.out \
+	tests/topo/l20x8_pcie.case tests/topo/l20x8_pcie.out \
+	tests/topo/mixed_nics.case tests/topo/mixed_nics.out \
+	tests/topo/nvlink8.case tests/topo/nvlink8.out \
+	tests/topo/one_per_host.case tests/topo/one_per_host.out \
+	tests/topo/round_robin.case tests/topo/round_robin.out
