@@ -58,9 +58,9 @@ void ri_netdev_subnet(const char *addresses, char subnet[48]);
 
 /* ---- nic_rails.c ---- */
 
-/* Up to `most` NICs of a host that can be used, for as many rails: one of every adapter before the second port
- * of any, and of those the fast before the slow, then in order of the tree.  Virtual ones only where there is
- * no other, loopback never.  Returns how many. */
+/* Up to `most` NICs of a host that are worth using (ri_topo_nic_is_used), for as many rails: one of every adapter
+ * before the second port of any, and of those the fast before the slow, then in order of the tree.  Returns
+ * how many. */
 int ri_topo_pick_rails(const struct ri_topo *topo, int32_t host, int most, int32_t *nics);
 
 /* What a limit on locked memory means for those who ask for a fabric, with the remedy; "" where it is no

@@ -6,25 +6,6 @@
 #include "base/status.h"
 #include "topo/nic.h"
 
-/* 0: never; else the more the better. */
-static int worth(const struct ri_topo_nic *nic)
-{
-    if (nic->is_loopback || nic->unusable[0])
-        return 0;
-    return 1 + 2 * !nic->is_virtual + (nic->port > 0);
-}
-
-static double fastest(const struct ri_topo *topo, int32_t host)
-{
-    double most = 0;
-
-    for (int32_t i = host + 1; i < topo->object_count && topo->objects[i].kind != RI_TOPO_HOST; i++)
-        if (topo->objects[i].kind == RI_TOPO_NIC && worth(&topo->objects[i].nic) >= 3 &&
-            topo->objects[i].nic.gbps > most)
-            most = topo->objects[i].nic.gbps;
-    return most;
-}
-
 /* How many of those chosen are of the same adapter. */
 static int same_card(const struct ri_topo *topo, const int32_t *nics, int count, const struct ri_topo_nic *nic)
 {
@@ -43,29 +24,20 @@ static int is_among(const int32_t *nics, int count, int32_t object)
     return 0;
 }
 
-/* The best NIC beside those chosen that is as good as the first; -1: there is none.  One that is known to be much
- * slower than others, for management, would only hold them up. */
+/* The best NIC beside those chosen; -1: there is none. */
 static int32_t next_rail(const struct ri_topo *topo, int32_t host, const int32_t *nics, int count)
 {
     int32_t best = -1;
-    double least = fastest(topo, host) / 2;
     int best_same = 0;
 
     for (int32_t i = host + 1; i < topo->object_count && topo->objects[i].kind != RI_TOPO_HOST; i++) {
-        const struct ri_topo_nic *nic = &topo->objects[i].nic;
-        int same, better;
+        int same;
 
-        if (topo->objects[i].kind != RI_TOPO_NIC || worth(nic) == 0 || is_among(nics, count, i))
+        if (topo->objects[i].kind != RI_TOPO_NIC || is_among(nics, count, i) || !ri_topo_nic_is_used(topo, i, NULL))
             continue;
-        if (count > 0 && worth(nic) != worth(&topo->objects[nics[0]].nic))
-            continue;
-        if (nic->gbps > 0 && nic->gbps < least)
-            continue;
-        same = same_card(topo, nics, count, nic);
-        better = best < 0 || worth(nic) > worth(&topo->objects[best].nic) ||
-                 (worth(nic) == worth(&topo->objects[best].nic) &&
-                  (same < best_same || (same == best_same && nic->gbps > topo->objects[best].nic.gbps)));
-        if (better) {
+        same = same_card(topo, nics, count, &topo->objects[i].nic);
+        if (best < 0 || same < best_same ||
+            (same == best_same && ri_topo_nic_gbps(topo, i) > ri_topo_nic_gbps(topo, best))) {
             best = i;
             best_same = same;
         }

@@ -67,7 +67,7 @@ static int has_members(const struct ri_topo *topo, int32_t host, const char *net
 }
 
 /* Higher is better; 0: never. */
-enum { NEVER, VIRTUAL_ETHERNET, ETHERNET, VIRTUAL_RDMA, RDMA };
+enum { NEVER, VIRTUAL_ETHERNET, VIRTUAL_RDMA, ETHERNET, RDMA };
 
 static int class_of(const struct ri_topo *topo, int32_t host, int32_t at)
 {
@@ -76,7 +76,7 @@ static int class_of(const struct ri_topo *topo, int32_t host, int32_t at)
 
     if (nic->unusable[0] || nic->is_loopback || (nic->bond[0] && find_bond(topo, host, nic->bond) >= 0))
         return NEVER;
-    if (nic->port > 0 || nic->device[0])
+    if (nic->port > 0)
         return is_virtual ? VIRTUAL_RDMA : RDMA;
     return is_virtual ? VIRTUAL_ETHERNET : ETHERNET;
 }
@@ -114,11 +114,11 @@ static void say_other(const struct ri_topo *topo, int class, int32_t nic, int32_
     const char *name = topo->objects[best].name;
 
     if (class == best_class)
-        snprintf(why, 96, "%.4g GB/s, less than a quarter of %.40s", ri_topo_nic_gbps(topo, nic), name);
-    else if (class <= ETHERNET && best_class >= VIRTUAL_RDMA)
-        snprintf(why, 96, "plain Ethernet, while %.40s has RDMA", name);
-    else
+        snprintf(why, 96, "%.4g GB/s, less than half of %.40s", ri_topo_nic_gbps(topo, nic), name);
+    else if (class <= VIRTUAL_RDMA && best_class >= ETHERNET)
         snprintf(why, 96, "virtual, while %.40s is hardware", name);
+    else
+        snprintf(why, 96, "plain Ethernet, while %.40s has RDMA", name);
 }
 
 int ri_topo_nic_is_used(const struct ri_topo *topo, int32_t nic, char why[96])
@@ -134,7 +134,7 @@ int ri_topo_nic_is_used(const struct ri_topo *topo, int32_t nic, char why[96])
         return 0;
     }
     best = best_of(topo, host, &best_class);
-    if (class == best_class && 4 * ri_topo_nic_gbps(topo, nic) >= ri_topo_nic_gbps(topo, best))
+    if (class == best_class && 2 * ri_topo_nic_gbps(topo, nic) >= ri_topo_nic_gbps(topo, best))
         return 1;
     say_other(topo, class, nic, best, best_class, why);
     return 0;

@@ -160,8 +160,8 @@ int ri_topo_compare_names(const char *a, const char *b);
 /* What a port can carry: its rate, or what cost.c takes for unknown. */
 double ri_topo_nic_gbps(const struct ri_topo *topo, int32_t nic);
 /* Whether ranks of its host should use a NIC.  Not what is unusable, loopback, or a member of a bond that is
- * there itself; not plain Ethernet beside RDMA; not a virtual one beside its like in hardware; not one with less
- * than a quarter of the rate of the best that are left.  why (may be NULL) says it: "port is down". */
+ * there itself; not a virtual one where there is hardware; not plain Ethernet beside RDMA; not one with less than
+ * half the rate of the best of those that are left.  why (may be NULL) says it: "port is down". */
 int ri_topo_nic_is_used(const struct ri_topo *topo, int32_t nic, char why[96]);
 /* The NIC of its host that an object reaches best, of those that are used; -1: none. */
 int32_t ri_topo_nearest_nic(const struct ri_topo *topo, int32_t object);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tests/topo/machines.h"
+#include "topo/nic.h"
 
 static struct ri_topo_nic *nic_of(struct ri_topo *topo, int k)
 {
@@ -140,11 +141,15 @@ static void four_adapters_serve_two_gpus_each(void **state)
 static void adapters_come_before_second_ports(void **state)
 {
     struct ri_topo *topo = machine_add(NULL, 1, 1, 8, 16, NULL);
+    int32_t rails[8];
 
     for (int k = 0; k < 16; k++)
         snprintf(nic_of(topo, k)->card, sizeof(nic_of(topo, k)->card), "card%d", k / 2);
     place(topo, 8, NULL);
     assert_string_equal(machine_nics_text(topo), "mlx5_0 mlx5_2 mlx5_4 mlx5_6 mlx5_8 mlx5_10 mlx5_12 mlx5_14");
+    assert_int_equal(ri_topo_pick_rails(topo, 0, 8, rails), 8);
+    for (int r = 0; r < 8; r++)
+        assert_int_equal(rails[r], topo->ranks[r].nic);
     ri_topo_destroy(topo);
 }
 
@@ -203,7 +208,7 @@ static void some_nics_are_left_out(void **state)
     left_out(topo, 0, "port is down");
     left_out(topo, 1, "plain Ethernet, while mlx5_5 has RDMA");
     left_out(topo, 2, "virtual, while mlx5_5 is hardware");
-    left_out(topo, 3, "6 GB/s, less than a quarter of mlx5_5");
+    left_out(topo, 3, "6 GB/s, less than half of mlx5_5");
     left_out(topo, 4, "loopback");
     left_out(topo, 5, "");
     /* With its bond there, a member is the bond's, and the bond is no virtual thing. */
@@ -215,6 +220,9 @@ static void some_nics_are_left_out(void **state)
     assert_string_equal(machine_nics_text(topo), "mlx5_6 mlx5_6");
     for (int k = 3; k < 7; k++)
         strcpy(nic_of(topo, k)->unusable, "port is down");
+    place(topo, 1, NULL);
+    assert_string_equal(machine_nics_text(topo), "mlx5_1");
+    strcpy(nic_of(topo, 1)->unusable, "port is down");
     place(topo, 1, NULL);
     assert_string_equal(machine_nics_text(topo), "mlx5_2");
     ri_topo_destroy(topo);
