@@ -21,10 +21,11 @@ enum { MOST_XML_BYTES = 64 << 20 };
 
 /* hwloc leaves out devices unless told otherwise.  Caches stay though the tree has none, since in XML a NUMA node
  * may hang at one, and would be taken for the node of all that is above it.  What it would learn by starting a
- * GPU's runtime is not worth that: a process may fork later, and a runtime takes memory. */
+ * GPU's runtime is not worth that: a process may fork later, and a runtime takes memory.  Its pci component adds
+ * only names to what /sys says, and leaks. */
 static hwloc_topology_t make(int is_xml)
 {
-    static const char *const unwanted[] = { "cuda", "opencl", "levelzero", "gl" };
+    static const char *const unwanted[] = { "cuda", "opencl", "levelzero", "gl", "pci" };
     hwloc_topology_t hwloc;
 
     if (hwloc_topology_init(&hwloc))
@@ -113,7 +114,7 @@ int ri_topo_from_hwloc_xml(const char *xml, size_t bytes, struct ri_topo **topo)
 /* x86 would ask the processor that we run on. */
 static int load_below(hwloc_topology_t hwloc, const char *root)
 {
-    static const char *const unwanted[] = { "x86", "pci", "nvml", "rsmi" };
+    static const char *const unwanted[] = { "x86", "nvml", "rsmi" };
     int err;
 
     for (size_t i = 0; i < sizeof(unwanted) / sizeof(*unwanted); i++)

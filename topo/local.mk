@@ -1,5 +1,7 @@
 # Names the files of topo.
 librondo_core_la_SOURCES += topo/cost.c
+librondo_core_la_SOURCES += topo/cpus.c
+librondo_core_la_SOURCES += topo/cpus.h
 librondo_core_la_SOURCES += topo/cycle.c
 librondo_core_la_SOURCES += topo/decimal.h topo/decimal.c
 librondo_core_la_SOURCES += topo/explain.c
@@ -15,6 +17,9 @@ librondo_core_la_SOURCES += topo/hwloc_gpus.c
 librondo_core_la_SOURCES += topo/hwloc_nics.c
 librondo_core_la_SOURCES += topo/hwloc_places.c
 endif
+librondo_core_la_SOURCES += topo/input.c
+librondo_core_la_SOURCES += topo/limits.c
+librondo_core_la_SOURCES += topo/live.c
 librondo_core_la_SOURCES += topo/netdev.c
 librondo_core_la_SOURCES += topo/nic.c
 librondo_core_la_SOURCES += topo/nic.h
@@ -31,6 +36,7 @@ librondo_core_la_SOURCES += topo/records.c
 librondo_core_la_SOURCES += topo/records.h
 librondo_core_la_SOURCES += topo/source.c
 librondo_core_la_SOURCES += topo/source.h
+librondo_core_la_SOURCES += topo/sys.c
 librondo_core_la_SOURCES += topo/text.c
 librondo_core_la_SOURCES += topo/topo.h
 librondo_core_la_SOURCES += topo/tree.c

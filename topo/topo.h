@@ -225,8 +225,8 @@ int ri_topo_from_nccl_xml(const char *xml, size_t bytes, struct ri_topo **topo);
 /* pack.c: all of a tree as text, a line an object, and back; ranks are not in it. */
 char *ri_topo_pack(const struct ri_topo *topo);
 int ri_topo_unpack(const char *text, struct ri_topo **topo);
-/* input.c: NULL or "": this host; the name of a file of any of these forms, told apart by what is in it; or
- * the text of text.c itself. */
+/* input.c: NULL or "": this host; the name of a file of any of these forms, told apart by what is in it; a folder
+ * that stands for "/"; or the text of text.c itself. */
 int ri_topo_read(const char *what, struct ri_topo **topo);
 
 #endif

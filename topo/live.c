@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds what one host is made of.  Whatever cannot be found out costs a notice and no more. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "topo/find.h"
+#include "topo/pci.h"
+#include "topo/source.h"
+#include "topo/topo.h"
+
+enum { CPUINFO_BYTES = 1 << 20 };
+
+/* As many as /proc/cpuinfo has paragraphs of; 0: it does not say. */
+static int processors_in_cpuinfo(struct ri_source *source)
+{
+    char *text = malloc(CPUINFO_BYTES);
+    int count = 0;
+
+    if (text && ri_source_text(source, "/proc/cpuinfo", text, CPUINFO_BYTES) == 0)
+        for (char *at = text; (at = strstr(at, "processor")); at++)
+            count += (at == text || at[-1] == '\n') && at[9 + strspn(at + 9, " \t")] == ':';
+    free(text);
+    return count;
+}
+
+/* Some sandboxes show no processors in /sys; libraries then guess, or fail. */
+static int flat_host(struct ri_source *source, struct ri_topo **topo)
+{
+    struct ri_topo *made = ri_topo_create();
+    int32_t host = made ? ri_topo_add(made, RI_TOPO_HOST, -1, 0) : -1;
+
+    if (host < 0) {
+        ri_topo_destroy(made);
+        return ri_error(RONDO_ERR_MEMORY, "no memory for a topology");
+    }
+    made->objects[host].cpu_count = processors_in_cpuinfo(source);
+    ri_topo_notice(made, "/sys shows no processors; the host is treated as one node");
+    *topo = made;
+    return 0;
+}
+
+static int has_processors(struct ri_source *source)
+{
+    char text[16];
+
+    return ri_source_text(source, "/sys/devices/system/cpu/online", text, sizeof(text)) == 0 ||
+           ri_source_text(source, "/sys/devices/system/cpu/cpu0/topology/core_id", text, sizeof(text)) == 0;
+}
+
+/* The host with its places, and what hwloc knows of devices. */
+static int find_places(struct ri_source *source, struct ri_topo **topo)
+{
+    char why[256];
+    int err;
+
+    if (!has_processors(source))
+        return flat_host(source, topo);
+    err = ri_topo_from_hwloc(source, topo);
+    if (!err || err == RONDO_ERR_MEMORY)
+        return err;
+    snprintf(why, sizeof(why), "%s", rondo_last_error());
+    err = ri_topo_from_sys(source, topo);
+    if (!err)
+        ri_topo_notice(*topo, "%s; packages and NUMA nodes are those of /sys", why);
+    return err;
+}
+
+/* Containers share a boot id with their machine and copies of a machine its host name: both together tell. */
+static void identify(struct ri_source *source, struct ri_topo_object *host)
+{
+    char name[64], boot[40];
+
+    if (ri_source_text(source, "/proc/sys/kernel/hostname", name, sizeof(name)) == 0 && *name)
+        snprintf(host->name, sizeof(host->name), "%s", name);
+    if (ri_source_text(source, "/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) == 0 && *boot)
+        snprintf(host->id, sizeof(host->id), "%s %.*s", boot, (int)(sizeof(host->id) - sizeof(boot) - 1), host->name);
+}
+
+/* hwloc reads speeds of links from registers, which not everyone may, and not what a link could do. */
+static void find_links(struct ri_source *source, struct ri_topo *topo)
+{
+    for (int32_t i = 0; i < topo->object_count; i++) {
+        struct ri_topo_object *object = &topo->objects[i];
+        struct ri_pci pci;
+        char path[64];
+
+        if (object->kind < RI_TOPO_BRIDGE || !object->pci[0])
+            continue;
+        snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", object->pci);
+        if (ri_pci_read(source, path, &pci))
+            continue;
+        if (pci.link_gbps > 0)
+            object->link_gbps = pci.link_gbps;
+        if (object->link_gbps > 0 && pci.full_gbps > object->link_gbps * 1.01)
+            object->full_gbps = pci.full_gbps;
+    }
+}
+
+int ri_topo_discover(struct ri_source *source, struct ri_topo **topo)
+{
+    struct ri_topo *made = NULL;
+    int err = find_places(source, &made);
+    int32_t host;
+
+    if (err)
+        return err;
+    host = ri_topo_find(made, -1, RI_TOPO_HOST, 0);
+    identify(source, &made->objects[host]);
+    ri_topo_add_limits(source, made, host);
+    ri_topo_add_nics(source, made, host);
+    find_links(source, made);
+    err = made->error ? made->error : ri_topo_fold_bridges(made);
+    if (err) {
+        ri_topo_destroy(made);
+        return err;
+    }
+    *topo = made;
+    return 0;
+}
