@@ -330,13 +330,14 @@ static int add_switches(struct ri_topo *topo, const struct group *group, int32_t
 static void link_gpus(struct ri_topo *topo, const struct group *group, const int32_t *gpu, int gpus)
 {
     int size = group->given[NVLINK_GROUP] ? count_of(group, NVLINK_GROUP) : gpus;
-    int links = group->given[NVLINK_COUNT] ? count_of(group, NVLINK_COUNT) : 1;
+    /* NVLink 2 to 4 carry 25 GB/s each way. */
+    int links = group->given[NVLINK_COUNT] ? count_of(group, NVLINK_COUNT) : (int)(group->number[NVLINK] / 25);
 
     if (!group->given[NVLINK])
         return;
     for (int a = 0; a < gpus; a++)
         for (int b = a + 1; b < gpus && b / size == a / size; b++)
-            ri_topo_link(topo, gpu[a], gpu[b], RI_TOPO_NVLINK, links, group->number[NVLINK]);
+            ri_topo_link(topo, gpu[a], gpu[b], RI_TOPO_NVLINK, links > 0 ? links : 1, group->number[NVLINK]);
 }
 
 static void add_gpus(struct ri_topo *topo, const struct group *group, const int32_t *places, int place_count)
