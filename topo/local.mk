@@ -1,5 +1,6 @@
 # Names the files of topo.
 librondo_core_la_SOURCES += topo/cost.c
+librondo_core_la_SOURCES += topo/cpumask.h topo/cpumask.c
 librondo_core_la_SOURCES += topo/cpus.c
 librondo_core_la_SOURCES += topo/cpus.h
 librondo_core_la_SOURCES += topo/cycle.c
@@ -20,6 +21,10 @@ endif
 librondo_core_la_SOURCES += topo/input.c
 librondo_core_la_SOURCES += topo/limits.c
 librondo_core_la_SOURCES += topo/live.c
+librondo_core_la_SOURCES += topo/nccl.h topo/nccl.c
+librondo_core_la_SOURCES += topo/nccl_links.h topo/nccl_links.c
+librondo_core_la_SOURCES += topo/nccl_tree.c
+librondo_core_la_SOURCES += topo/nccl_write.c
 librondo_core_la_SOURCES += topo/netdev.c
 librondo_core_la_SOURCES += topo/nic.c
 librondo_core_la_SOURCES += topo/nic.h

@@ -222,6 +222,8 @@ int ri_topo_from_text(const char *text, struct ri_topo **topo);
 int ri_topo_from_hwloc_xml(const char *xml, size_t bytes, struct ri_topo **topo);
 /* nccl.c; RONDO_ERR_UNSUPPORTED without expat. */
 int ri_topo_from_nccl_xml(const char *xml, size_t bytes, struct ri_topo **topo);
+/* nccl_write.c: the host at that index as such XML, which NCCL can read, too; malloc'd, NULL: no memory. */
+char *ri_topo_to_nccl_xml(const struct ri_topo *topo, int32_t host);
 /* pack.c: all of a tree as text, a line an object, and back; ranks are not in it. */
 char *ri_topo_pack(const struct ri_topo *topo);
 int ri_topo_unpack(const char *text, struct ri_topo **topo);
