@@ -112,6 +112,9 @@ void ri_topo_link(struct ri_topo *topo, int32_t a, int32_t b, enum ri_topo_link_
 /* Appends all hosts of another, with their links and notices. */
 void ri_topo_append(struct ri_topo *topo, const struct ri_topo *other);
 
+/* Takes out an object that nothing hangs below, with its links; what comes behind it moves up by one. */
+void ri_topo_remove(struct ri_topo *topo, int32_t object);
+
 /* One more line for people, unless it is there already. */
 void ri_topo_notice(struct ri_topo *topo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -40,9 +40,9 @@ static int fail(struct ri_topo *topo, int status)
 /* Room for one more of `bytes`; arrays grow to powers of two.  NULL: no memory. */
 static void *grow(void *array, int32_t count, size_t bytes)
 {
-    if (count & (count - 1) || count == 0)
-        return count ? array : malloc(bytes);
-    return realloc(array, 2 * (size_t)count * bytes);
+    if (count & (count - 1))
+        return array;
+    return realloc(array, (count ? 2 * (size_t)count : 1) * bytes);
 }
 
 int32_t ri_topo_add(struct ri_topo *topo, enum ri_topo_kind kind, int32_t parent, int32_t number)
@@ -132,6 +132,27 @@ void ri_topo_link(struct ri_topo *topo, int32_t a, int32_t b, enum ri_topo_link_
     }
     topo->links[at].count += count;
     topo->links[at].gbps += gbps;
+}
+
+void ri_topo_remove(struct ri_topo *topo, int32_t object)
+{
+    int32_t kept = 0;
+
+    for (int32_t i = 0; i < topo->link_count; i++) {
+        struct ri_topo_link link = topo->links[i];
+
+        if (link.a == object || link.b == object)
+            continue;
+        link.a -= link.a > object;
+        link.b -= link.b > object;
+        topo->links[kept++] = link;
+    }
+    topo->link_count = kept;
+    topo->object_count--;
+    memmove(&topo->objects[object], &topo->objects[object + 1],
+            (size_t)(topo->object_count - object) * sizeof(*topo->objects));
+    for (int32_t i = object; i < topo->object_count; i++)
+        topo->objects[i].parent -= topo->objects[i].parent > object;
 }
 
 /* Is this line among those of text? */

@@ -96,6 +96,30 @@ static void trees_are_joined(void **state)
     ri_topo_destroy(topo);
 }
 
+static void leaves_are_taken_out(void **state)
+{
+    struct ri_topo *topo = two_hosts();
+    int32_t a = ri_topo_find(topo, -1, RI_TOPO_GPU, 0), b = ri_topo_find(topo, -1, RI_TOPO_GPU, 1);
+    int32_t host = ri_topo_find(topo, -1, RI_TOPO_HOST, 1);
+    int links = topo->link_count, objects = topo->object_count;
+
+    ri_topo_remove(topo, b);
+    assert_int_equal(topo->object_count, objects - 1);
+    assert_int_equal(topo->link_count, links - 1);
+    assert_int_equal(ri_topo_find(topo, -1, RI_TOPO_HOST, 1), host - 1);
+    assert_int_equal(ri_topo_count(topo, host - 1, RI_TOPO_GPU), 4);
+    assert_non_null(ri_topo_link_between(topo, a, ri_topo_find(topo, -1, RI_TOPO_GPU, 1)));
+    ri_topo_remove(topo, a);
+    assert_int_equal(topo->link_count, 3);
+    while (topo->link_count)
+        ri_topo_remove(topo, ri_topo_find(topo, -1, RI_TOPO_GPU, 0));
+    a = ri_topo_find(topo, -1, RI_TOPO_NUMA, 0);
+    ri_topo_link(topo, a, ri_topo_find(topo, -1, RI_TOPO_NUMA, 1), RI_TOPO_C2C, 1, 1);
+    assert_int_equal(topo->link_count, 1);
+    assert_int_equal(topo->error, 0);
+    ri_topo_destroy(topo);
+}
+
 static void an_error_is_kept(void **state)
 {
     struct ri_topo *topo = two_hosts();
@@ -117,6 +141,7 @@ int main(void)
         cmocka_unit_test(objects_are_found),
         cmocka_unit_test(links_have_no_direction_and_add_up),
         cmocka_unit_test(trees_are_joined),
+        cmocka_unit_test(leaves_are_taken_out),
         cmocka_unit_test(an_error_is_kept),
     };
 
