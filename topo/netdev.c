@@ -246,8 +246,8 @@ static void read_interface(struct ri_nics *nics, const char *name, long long typ
     snprintf(port->nic.card, sizeof(port->nic.card), "%.39s", port->pci.card[0] ? port->pci.card : name);
     read_bond(nics, name, port);
     judge(nics, name, &port->nic);
-    /* A virtual interface that is down is nobody's. */
-    if (port->nic.is_virtual && port->nic.state == RI_TOPO_DOWN && !port->members[0] && !port->pci.is_virtual)
+    /* One without any device, and down, is nobody's. */
+    if (!port->pci.path[0] && port->nic.state == RI_TOPO_DOWN && !port->members[0])
         return;
     merge(nics, name, port);
     if (port->nic.is_virtual && !port->members[0] && !port->pci.is_virtual)
