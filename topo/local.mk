@@ -10,6 +10,7 @@ librondo_core_la_SOURCES += topo/find.h
 librondo_core_la_SOURCES += topo/fold.c
 librondo_core_la_SOURCES += topo/gid.c
 librondo_core_la_SOURCES += topo/gid.h
+librondo_core_la_SOURCES += topo/gpu.c
 librondo_core_la_SOURCES += topo/groups.c
 librondo_core_la_SOURCES += topo/hwloc.c
 if HAVE_HWLOC
@@ -19,6 +20,8 @@ librondo_core_la_SOURCES += topo/hwloc_nics.c
 librondo_core_la_SOURCES += topo/hwloc_places.c
 endif
 librondo_core_la_SOURCES += topo/input.c
+librondo_core_la_SOURCES += topo/kfd.c
+librondo_core_la_SOURCES += topo/kfd.h
 librondo_core_la_SOURCES += topo/limits.c
 librondo_core_la_SOURCES += topo/live.c
 librondo_core_la_SOURCES += topo/nccl.h topo/nccl.c
@@ -30,6 +33,9 @@ librondo_core_la_SOURCES += topo/nic.c
 librondo_core_la_SOURCES += topo/nic.h
 librondo_core_la_SOURCES += topo/nic_rails.c
 librondo_core_la_SOURCES += topo/nics.c
+librondo_core_la_SOURCES += topo/nvml.c
+librondo_core_la_SOURCES += topo/nvml.h
+librondo_core_la_SOURCES += topo/nvml_apply.c
 librondo_core_la_SOURCES += topo/order.c
 librondo_core_la_SOURCES += topo/pack.h topo/pack.c
 librondo_core_la_SOURCES += topo/pci.c

@@ -86,6 +86,35 @@ static double read_link(struct ri_source *source, const char *folder, const char
     return ri_source_text(source, path, width, sizeof(width)) ? 0 : ri_pci_gbps(speed, width);
 }
 
+static void read_file(struct ri_source *source, const char *folder, const char *name, char text[32])
+{
+    char path[640];
+
+    join(path, sizeof(path), folder, name);
+    if (ri_source_text(source, path, text, 32))
+        text[0] = 0;
+}
+
+void ri_pci_busy_link(struct ri_source *source, const char *folder, double *link_gbps, double *full_gbps)
+{
+    char path[512], speed[32], width[32], max_width[32], above[32], *slash;
+    double port;
+
+    *link_gbps = *full_gbps = 0;
+    read_file(source, folder, "max_link_speed", speed);
+    read_file(source, folder, "current_link_width", width);
+    read_file(source, folder, "max_link_width", max_width);
+    *full_gbps = ri_pci_gbps(speed, max_width);
+    *link_gbps = ri_pci_gbps(speed, width);
+    if (ri_source_link(source, folder, path, sizeof(path)) || !(slash = strrchr(path, '/')))
+        return;
+    *slash = 0;
+    read_file(source, path, "max_link_speed", above);
+    port = ri_pci_gbps(above, width);
+    if (port > 0 && port < *link_gbps)
+        *link_gbps = port;
+}
+
 /* "0000:17:00" of "0000:17:00.0". */
 static void set_card(char *card, size_t bytes, const char *id)
 {

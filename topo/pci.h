@@ -20,6 +20,10 @@ struct ri_pci {
  * negative errno where there is no such link; without a PCI function on the way, id is "". */
 int ri_pci_read(struct ri_source *source, const char *link, struct ri_pci *pci);
 
+/* Of a GPU, whose link sleeps at its lowest speed: what it and the port above could do with the lanes that it
+ * has, and with all that it could have.  0: unknown. */
+void ri_pci_busy_link(struct ri_source *source, const char *folder, double *link_gbps, double *full_gbps);
+
 /* GB/s one way of "16.0 GT/s PCIe" and "8" lanes; 0: one of them is unknown. */
 double ri_pci_gbps(const char *speed, const char *width);
 

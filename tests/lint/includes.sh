@@ -33,6 +33,7 @@ uct/ | src/transport/ucx.c src/transport/ucx_
 ucs/ | src/transport/ucx.c src/transport/ucx_
 hwloc | topo/hwloc
 infiniband/ | topo/verbs.c
+dlfcn.h | topo/nvml.c
 expat.h | topo/nccl.c
 librsvg/ | tools/topo_png.c
 cairo | tools/topo_png.c
