@@ -151,12 +151,19 @@ static double crossing(const struct ri_topo *topo, int32_t a, int32_t b, int32_t
     return node_gbps;
 }
 
-/* Memory to memory, which a core copies. */
-static double copying(const struct ri_topo *topo, int32_t a, int32_t b, int32_t top)
+/* Memory to memory, which a core copies: as was measured for where both meet, else by class. */
+static void path_of_copy(const struct ri_topo *topo, int32_t a, int32_t b, int32_t top, struct ri_topo_path *path)
 {
-    if (a == b)
-        return copy_gbps;
-    return topo->objects[top].kind == RI_TOPO_PACKAGE ? copy_node_gbps : copy_socket_gbps;
+    const struct ri_topo_object *at = &topo->objects[top];
+
+    path->level = a == b ? RI_TOPO_SELF : RI_TOPO_SYS;
+    path->latency_us = at->copy_latency_us > 0 ? at->copy_latency_us : latency_us[path->level];
+    if (at->copy_gbps > 0)
+        path->gbps = at->copy_gbps;
+    else if (a == b)
+        path->gbps = copy_gbps;
+    else
+        path->gbps = at->kind == RI_TOPO_PACKAGE ? copy_node_gbps : copy_socket_gbps;
 }
 
 static void path_in_host(const struct ri_topo *topo, int32_t a, int32_t b, int32_t top, struct ri_topo_path *path)
@@ -164,6 +171,10 @@ static void path_in_host(const struct ri_topo *topo, int32_t a, int32_t b, int32
     const struct ri_topo_link *link = ri_topo_link_between(topo, a, b);
 
     path->links = 0;
+    if (!link && is_memory(topo, a) && is_memory(topo, b)) {
+        path_of_copy(topo, a, b, top, path);
+        return;
+    }
     if (a == b) {
         path->level = RI_TOPO_SELF;
         path->gbps = topo->objects[a].kind == RI_TOPO_GPU ? gpu_copy_gbps : copy_gbps;
@@ -171,9 +182,6 @@ static void path_in_host(const struct ri_topo *topo, int32_t a, int32_t b, int32
         path->level = RI_TOPO_NVL;
         path->links = link->count;
         path->gbps = gbps_of_link(link);
-    } else if (is_memory(topo, a) && is_memory(topo, b)) {
-        path->level = RI_TOPO_SYS;
-        path->gbps = copying(topo, a, b, top);
     } else {
         path->level = level_at(topo, a, b, top);
         path->gbps = narrower(narrower(climb(topo, a, top), climb(topo, b, top)), crossing(topo, a, b, top));

@@ -28,6 +28,8 @@ const struct ri_topo_field ri_topo_fields[RI_TOPO_FIELDS] = {
     { "memory_bytes", RI_TOPO_FIELD_INT64, AT(memory_bytes), 0, INT64_MAX, 0 },
     { "link_gbps", RI_TOPO_FIELD_SPEED, AT(link_gbps), 0, 0, 0 },
     { "full_gbps", RI_TOPO_FIELD_SPEED, AT(full_gbps), 0, 0, 0 },
+    { "copy_gbps", RI_TOPO_FIELD_SPEED, AT(copy_gbps), 0, 0, 0 },
+    { "copy_latency_us", RI_TOPO_FIELD_SPEED, AT(copy_latency_us), 0, 0, 0 },
     { "layer", RI_TOPO_FIELD_LAYER, AT(nic.layer), 0, RI_TOPO_LAYERS - 1, 0 },
     { "state", RI_TOPO_FIELD_STATE, AT(nic.state), 0, RI_TOPO_STATES - 1, 0 },
     { "port", RI_TOPO_FIELD_INT32, AT(nic.port), 0, INT32_MAX, 0 },

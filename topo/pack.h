@@ -24,7 +24,7 @@ struct ri_topo_field {
     int64_t low, high, usual;
 };
 
-enum { RI_TOPO_FIELDS = 24 };
+enum { RI_TOPO_FIELDS = 26 };
 
 /* In the order of the text. */
 extern const struct ri_topo_field ri_topo_fields[RI_TOPO_FIELDS];

@@ -58,6 +58,9 @@ struct ri_topo_object {
     int64_t memory_bytes; /* of a NUMA node or GPU; 0: unknown */
     double link_gbps; /* of the link to its parent */
     double full_gbps; /* what that link could do, where it runs slower */
+    double copy_gbps; /* host, package, NUMA node: what moves between two ranks whose memory has this as the lowest
+                       * place above both (itself, when they share a node), where that was measured; 0: it was not */
+    double copy_latency_us; /* of the same */
     struct ri_topo_nic nic; /* of a NIC */
 };
 

@@ -128,6 +128,25 @@ static void memory_is_copied(void **state)
     ri_topo_destroy(topo);
 }
 
+static void measured_copies_go_before(void **state)
+{
+    struct ri_topo *topo = machine_add(NULL, 2, 1, 1, 1, NULL);
+    int32_t first = ri_topo_find(topo, -1, RI_TOPO_NUMA, 0), second = ri_topo_find(topo, -1, RI_TOPO_NUMA, 1);
+    struct ri_topo_path path;
+
+    topo->objects[first].copy_gbps = 3.5;
+    topo->objects[first].copy_latency_us = 0.25;
+    topo->objects[0].copy_gbps = 2.5; /* the host, where both packages meet */
+    path_is(topo, first, first, "X", 3.5);
+    ri_topo_path(topo, first, first, &path);
+    assert_true(path.latency_us == 0.25);
+    path_is(topo, first, second, "SYS", 2.5);
+    path_is(topo, second, second, "X", 8);
+    /* Of devices nothing was measured. */
+    path_is(topo, gpu_of(topo, 0), ri_topo_find(topo, second, RI_TOPO_NIC, 0), "SYS", 16);
+    ri_topo_destroy(topo);
+}
+
 static void hosts_are_joined_by_their_nearest_nics(void **state)
 {
     int32_t second;
@@ -174,6 +193,7 @@ int main(void)
         cmocka_unit_test(an_unknown_place_is_equally_far),
         cmocka_unit_test(a_flat_host_narrows_nothing),
         cmocka_unit_test(memory_is_copied),
+        cmocka_unit_test(measured_copies_go_before),
         cmocka_unit_test(hosts_are_joined_by_their_nearest_nics),
         cmocka_unit_test(ranks_share_their_nic),
     };

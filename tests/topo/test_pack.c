@@ -34,6 +34,8 @@ static struct ri_topo *odd_tree(void)
     gpu = ri_topo_add(topo, RI_TOPO_GPU, other, 0);
     topo->objects[gpu].link_gbps = 1.0 / 3;
     topo->objects[gpu].full_gbps = 31.507692307692309;
+    topo->objects[numa].copy_gbps = 5.25;
+    topo->objects[numa].copy_latency_us = 0.7;
     strcpy(topo->objects[gpu].model, "A GPU");
     nic = ri_topo_add(topo, RI_TOPO_NIC, host, 0);
     n = &topo->objects[nic].nic;
@@ -67,6 +69,7 @@ static void assert_same_object(const struct ri_topo_object *a, const struct ri_t
     assert_int_equal(a->cpu_count, b->cpu_count);
     assert_true(a->memory_bytes == b->memory_bytes);
     assert_true(a->link_gbps == b->link_gbps && a->full_gbps == b->full_gbps);
+    assert_true(a->copy_gbps == b->copy_gbps && a->copy_latency_us == b->copy_latency_us);
 }
 
 static void assert_same_nic(const struct ri_topo_nic *a, const struct ri_topo_nic *b)
