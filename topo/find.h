@@ -20,6 +20,11 @@ int ri_topo_from_sys(struct ri_source *source, struct ri_topo **topo);
  * others, as notes: "limits/cpus" (a list), "limits/shm", "limits/shm_free" (bytes of /dev/shm) and
  * "limits/memlock" (bytes; -1: no limit). */
 void ri_topo_add_limits(struct ri_source *source, struct ri_topo *topo, int32_t host);
+/* What cgroups leave of processors and bytes of memory, 0: all of them; and what the machine has, 0: unknown. */
+struct ri_topo_group_limits {
+    double processors, memory_bytes, machine_bytes;
+};
+void ri_topo_read_group_limits(struct ri_source *source, struct ri_topo_group_limits *out);
 /* fold.c: takes out bridges that one device or none is below of, root ports and ports of switches, so that what
  * is left of a PCIe switch is one bridge.  What is below takes the narrower of both links. */
 int ri_topo_fold_bridges(struct ri_topo *topo);

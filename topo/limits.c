@@ -215,6 +215,20 @@ static void add_groups(struct ri_source *source, struct ri_topo *topo, int proce
     }
 }
 
+void ri_topo_read_group_limits(struct ri_source *source, struct ri_topo_group_limits *out)
+{
+    *out = (struct ri_topo_group_limits){ .machine_bytes = memory_of_machine(source) };
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+        double *least = limits[i].is_memory ? &out->memory_bytes : &out->processors;
+        double found = smallest(source, &limits[i]);
+
+        if (found > 0 && (*least <= 0 || found < *least))
+            *least = found;
+    }
+    if (out->machine_bytes > 0 && out->memory_bytes >= out->machine_bytes)
+        out->memory_bytes = 0;
+}
+
 void ri_topo_add_limits(struct ri_source *source, struct ri_topo *topo, int32_t host)
 {
     int processors = processors_of_machine(source, &topo->objects[host]);
