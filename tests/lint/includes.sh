@@ -45,7 +45,7 @@ END
 
 # What C11, POSIX and Linux give everyone.
 cat > "$work/system" <<'END'
-arm_neon.h arpa/inet.h assert.h complex.h cpuid.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h ftw.h getopt.h ifaddrs.h
+arm_neon.h arpa/inet.h assert.h complex.h cpuid.h ctype.h dirent.h dlfcn.h errno.h fcntl.h fenv.h float.h ftw.h getopt.h ifaddrs.h
 immintrin.h inttypes.h libgen.h limits.h linux/filter.h linux/futex.h linux/seccomp.h locale.h math.h net/if.h netdb.h netinet/in.h
 netinet/tcp.h poll.h pthread.h sched.h semaphore.h setjmp.h signal.h stdalign.h stdarg.h
 stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h sys/epoll.h

@@ -4,6 +4,18 @@ check_PROGRAMS += tests/topo/test_cost
 tests_topo_test_cost_SOURCES = tests/topo/test_cost.c tests/topo/machines.c tests/topo/machines.h
 tests_topo_test_cost_CFLAGS = $(test_cflags)
 tests_topo_test_cost_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_doctor
+tests_topo_test_doctor_SOURCES = tests/topo/test_doctor.c tests/topo/fake.c tests/topo/fake.h \
+	tests/topo/machines.c tests/topo/machines.h tools/doctor.c tools/doctor.h tools/doctor_devices.c \
+	tools/doctor_facts.c tools/doctor_host.c tools/doctor_look.c
+tests_topo_test_doctor_CFLAGS = $(test_cflags)
+tests_topo_test_doctor_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_doctor_facts
+tests_topo_test_doctor_facts_SOURCES = tests/topo/test_doctor_facts.c tests/topo/fake.c tests/topo/fake.h \
+	tools/doctor.c tools/doctor.h tools/doctor_devices.c tools/doctor_facts.c tools/doctor_host.c \
+	tools/doctor_look.c
+tests_topo_test_doctor_facts_CFLAGS = $(test_cflags)
+tests_topo_test_doctor_facts_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_explain
 tests_topo_test_explain_SOURCES = tests/topo/test_explain.c tests/topo/machines.c tests/topo/machines.h
 tests_topo_test_explain_CFLAGS = $(test_cflags)

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rondo-topo doctor knows of a machine, by its files, by calls and by recordings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fake.h"
+#include "tools/doctor.h"
+
+static void release(struct doctor_facts *facts)
+{
+    ri_topo_destroy((struct ri_topo *)(uintptr_t)facts->topo);
+}
+
+static const struct doctor_finding *finding(const struct doctor_finding all[DOCTOR_CHECKS], const char *check)
+{
+    for (int i = 0; i < DOCTOR_CHECKS; i++)
+        if (strcmp(all[i].check, check) == 0)
+            return &all[i];
+    fail_msg("no check %s", check);
+    return NULL;
+}
+
+static const char *const notes[][2] = {
+    { "limits/memlock", "65536" },     { "limits/shm", "67108864" }, { "limits/shm_free", "1048576" },
+    { "doctor/memfd", "38" },          { "doctor/cma", "1" },        { "doctor/threads", "4" },
+    { "doctor/build", "rondo ucx" },   { "doctor/uct", "/opt/lib" },
+};
+
+static void assert_facts(struct ri_source *source)
+{
+    struct doctor_facts facts;
+
+    assert_int_equal(doctor_gather(source, fake_host(2), 3, DOCTOR_FABRIC_YES, &facts), 0);
+    assert_int_equal(facts.ranks, 3);
+    assert_true(facts.ranks_are_asked && facts.wants_fabric && facts.is_looked_at);
+    assert_int_equal(facts.memlock_bytes, 65536);
+    assert_int_equal(facts.shm_bytes, 67108864);
+    assert_int_equal(facts.shm_free_bytes, 1048576);
+    assert_int_equal(facts.memfd_errno, 38);
+    assert_int_equal(facts.cma_errno, 1);
+    assert_int_equal(facts.threads, 4);
+    assert_int_equal(facts.ptrace_scope, 2);
+    assert_int_equal(facts.seccomp, 2);
+    assert_true(facts.may_lock_all);
+    assert_true(facts.cpu_quota == 1.5);
+    assert_true(facts.memory_bytes == (int64_t)16 << 20);
+    assert_true(facts.memory_limit_bytes == 4 << 20);
+    assert_int_equal(facts.has_ucx, 1);
+    assert_int_equal(facts.has_hwloc, 0);
+    assert_int_equal(facts.has_verbs, 0);
+    assert_string_equal(facts.uct, "/opt/lib/ucx");
+    assert_true(facts.uct_knows_gpus);
+    release(&facts);
+}
+
+static void make_proc(const struct fake *fake, const char *map)
+{
+    fake_file(fake, "Name:\trank\nCapEff:\t000001ffffffffff\nSeccomp:\t2\nThreads:\t1", "/proc/self/status");
+    fake_file(fake, map, "/proc/self/uid_map");
+    fake_file(fake, "2", "/proc/sys/kernel/yama/ptrace_scope");
+    fake_file(fake, "0::/job/step", "/proc/self/cgroup");
+    fake_file(fake, "MemTotal:       16384 kB", "/proc/meminfo");
+    fake_file(fake, "150000 100000", "/sys/fs/cgroup/job/cpu.max");
+    fake_file(fake, "max 100000", "/sys/fs/cgroup/job/step/cpu.max");
+    fake_file(fake, "8388608", "/sys/fs/cgroup/job/step/memory.max");
+    fake_file(fake, "4194304", "/sys/fs/cgroup/job/memory.max");
+    fake_file(fake, "", "/opt/lib/ucx/libuct_cuda.so.0");
+}
+
+static void facts_come_from_a_recording_too(void **state)
+{
+    struct fake fake;
+    struct ri_source *source, *again;
+    char *recording;
+
+    fake_make(&fake);
+    make_proc(&fake, "         0          0 4294967295");
+    source = ri_source_open(fake.root);
+    doctor_look(source); /* it is not this machine */
+    for (size_t i = 0; i < sizeof(notes) / sizeof(*notes); i++)
+        ri_source_note(source, notes[i][0], notes[i][1]);
+    assert_facts(source);
+    recording = ri_source_recording(source);
+    fake_remove(&fake);
+    assert_int_equal(ri_source_replay(recording, strlen(recording), &again), 0);
+    assert_facts(again);
+    free(recording);
+    ri_source_close(again);
+    ri_source_close(source);
+}
+
+/* Root of a user namespace locks no more than others do. */
+static void half_a_machine_is_no_error(void **state)
+{
+    struct fake fake;
+    struct doctor_facts facts;
+    struct doctor_finding all[DOCTOR_CHECKS];
+    struct ri_source *source;
+
+    fake_make(&fake);
+    make_proc(&fake, "0 1000 1");
+    source = ri_source_open(fake.root);
+    assert_int_equal(doctor_gather(source, fake_host(0), 0, DOCTOR_FABRIC_AUTO, &facts), 0);
+    assert_false(facts.may_lock_all);
+    assert_int_equal(facts.shm_free_bytes, DOCTOR_UNKNOWN);
+    doctor_judge(&facts, all);
+    assert_int_equal(doctor_count(all, DOCTOR_FAIL), 0);
+    assert_string_equal(finding(all, "cma")->text, "whether processes may read each other cannot be found out here");
+    release(&facts);
+    ri_source_note(source, "limits/memlock", "-1");
+    assert_int_equal(doctor_gather(source, fake_host(0), 0, DOCTOR_FABRIC_AUTO, &facts), 0);
+    assert_int_equal(facts.memlock_bytes, -1);
+    assert_int_equal(facts.shm_free_bytes, DOCTOR_MISSING);
+    doctor_judge(&facts, all);
+    assert_int_equal(finding(all, "shm")->verdict, DOCTOR_WARN);
+    release(&facts);
+    ri_source_close(source);
+    fake_remove(&fake);
+}
+
+/* Calls are asked of this machine, whatever they answer here. */
+static void this_machine_is_looked_at(void **state)
+{
+    struct ri_source *source = ri_source_open("");
+    struct doctor_facts facts;
+
+    setenv("RONDO_THREADS", "3", 1);
+    doctor_look(source);
+    assert_int_equal(doctor_gather(source, fake_host(1), 1, DOCTOR_FABRIC_NO, &facts), 0);
+    assert_true(facts.cma_errno >= 0);
+    assert_true(facts.memfd_errno >= 0);
+    assert_true(facts.has_ucx == 0 || facts.has_ucx == 1);
+    assert_int_equal(facts.threads, 3);
+    assert_true(!facts.uct[0] || strcmp(strrchr(facts.uct, '/'), "/ucx") == 0);
+    release(&facts);
+    ri_source_close(source);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(facts_come_from_a_recording_too),
+        cmocka_unit_test(half_a_machine_is_no_error),
+        cmocka_unit_test(this_machine_is_looked_at),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
