@@ -2,6 +2,7 @@
 dist_man_MANS += \
 	man/man1/rondo-plan.1 \
 	man/man1/rondo-run.1 \
+	man/man1/rondo-topo.1 \
 	man/man1/rondo_attention.1 \
 	man/man1/rondo_bw.1 \
 	man/man1/rondo_kernel.1 \

@@ -38,7 +38,7 @@ check-analyzer: $(top_srcdir)/configure
 	if $(ANALYZER) -fanalyzer -Werror -c -o analyzer/leak.o analyzer/leak.c 2> /dev/null; then \
 		echo "$(ANALYZER) -fanalyzer finds no leak in analyzer/leak.c" >&2; exit 1; fi
 	+$(call make_again,analyzer,$(ANALYZER),$(CXX),--enable-developer CFLAGS='-O2 -g -fanalyzer' CPPFLAGS=-DRI_ANALYZER,\
-		librondo.la tools/rondo-run$(EXEEXT) tools/rondo-plan$(EXEEXT))
+		librondo.la tools/rondo-run$(EXEEXT) tools/rondo-plan$(EXEEXT) tools/rondo-topo$(EXEEXT))
 
 check-bare: $(top_srcdir)/configure
 	+$(call check_again,bare,--without-ucx --without-hwloc --without-verbs --without-expat --without-rsvg --without-mpi \

@@ -5,8 +5,8 @@
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-for program in tools/rondo-run tools/rondo-plan perf/rondo_ring perf/rondo_latency perf/rondo_bw \
-    perf/rondo_overlap perf/rondo_kernel perf/rondo_attention examples/train/rondo-train; do
+for program in tools/rondo-run tools/rondo-plan tools/rondo-topo perf/rondo_ring perf/rondo_latency \
+    perf/rondo_bw perf/rondo_overlap perf/rondo_kernel perf/rondo_attention examples/train/rondo-train; do
     name=$(basename "$program")
     if ! [ -x "$top_builddir/$program" ]; then
         tap_skip "$name: --help and the page agree" "$program is not built here"
