@@ -2,7 +2,8 @@
 /* What hwloc knows of a host: of this one, of a folder that stands for its root, or of XML that it has written.
  *
  * hwloc finds such a folder by the variable HWLOC_FSROOT alone, which is of the whole process: it is set while
- * one is loaded, by the thread that does, so nobody should do that beside others that read the environment.
+ * one is loaded, by the thread that does, so nobody should do that beside others that read the environment.  As
+ * such folders are often odd, hwloc is then told to be silent, too (HWLOC_HIDE_ERRORS, unless it is set).
  * Discovery of this machine sets nothing. */
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #if HAVE_HWLOC
 
 #include "topo/hwloc_build.h"
+#include "topo/hwloc_xml.h"
 
 enum { MOST_XML_BYTES = 64 << 20 };
 
@@ -70,12 +72,13 @@ static int load_xml(const char *xml, size_t bytes, hwloc_topology_t hwloc)
         return ri_error(RONDO_ERR_MEMORY, "no memory to read hwloc XML of %zu bytes", bytes);
     memcpy(text, xml, bytes);
     text[bytes] = 0;
-    err = hwloc_topology_set_xmlbuffer(hwloc, text, (int)bytes + 1) || hwloc_topology_load(hwloc);
+    err = ri_hwloc_xml_check(text);
+    if (!err && (hwloc_topology_set_xmlbuffer(hwloc, text, (int)bytes + 1) || hwloc_topology_load(hwloc)))
+        err = ri_error(RONDO_ERR_ARGUMENT, "hwloc (interface %x.%x) cannot read this XML; it should be what lstopo "
+                       "of that or an older version has written", hwloc_get_api_version() >> 16,
+                       hwloc_get_api_version() >> 8 & 0xff);
     free(text);
-    return err ? ri_error(RONDO_ERR_ARGUMENT, "hwloc %x.%x cannot read this XML; it should be what lstopo of that "
-                          "or an older version has written", hwloc_get_api_version() >> 16,
-                          hwloc_get_api_version() >> 8 & 0xff)
-               : 0;
+    return err;
 }
 
 static int from_xml(const char *xml, size_t bytes, struct ri_topo **topo)
@@ -119,7 +122,7 @@ static int load_below(hwloc_topology_t hwloc, const char *root)
 
     for (size_t i = 0; i < sizeof(unwanted) / sizeof(*unwanted); i++)
         hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, unwanted[i]);
-    if (setenv("HWLOC_FSROOT", root, 1))
+    if (setenv("HWLOC_FSROOT", root, 1) || setenv("HWLOC_HIDE_ERRORS", "2", 0))
         return -1;
     err = hwloc_topology_load(hwloc);
     unsetenv("HWLOC_FSROOT");

@@ -84,28 +84,39 @@ static int overlaps_another(struct ri_hwloc_build *build, hwloc_obj_type_t type,
     return 0;
 }
 
-/* Do packages and NUMA nodes divide the processors, each in a way that one can believe? */
-static int is_contradictory(struct ri_hwloc_build *build)
+/* Do the objects of a type, if there are any, hold all processors between them? */
+static int leaves_out(struct ri_hwloc_build *build, hwloc_obj_type_t type)
 {
     hwloc_bitmap_t all = hwloc_bitmap_alloc();
-    int is_bad = !all;
+    int is_bad = !all, count = 0;
 
-    for (hwloc_obj_t at = next_of(build, HWLOC_OBJ_PACKAGE, NULL); at && !is_bad;
-         at = next_of(build, HWLOC_OBJ_PACKAGE, at))
-        is_bad = overlaps_another(build, HWLOC_OBJ_PACKAGE, at);
-    for (hwloc_obj_t at = next_of(build, HWLOC_OBJ_NUMANODE, NULL); at && !is_bad;
-         at = next_of(build, HWLOC_OBJ_NUMANODE, at)) {
-        hwloc_obj_t package = package_of(at);
-
+    for (hwloc_obj_t at = next_of(build, type, NULL); at && !is_bad; at = next_of(build, type, at)) {
         is_bad = hwloc_bitmap_or(all, all, at->cpuset) != 0;
-        if (!is_memory_only(build, at))
-            is_bad |= overlaps_another(build, HWLOC_OBJ_NUMANODE, at) ||
-                      (package && !hwloc_bitmap_isincluded(at->cpuset, package->cpuset));
+        count++;
     }
-    if (!is_bad && hwloc_get_nbobjs_by_type(build->hwloc, HWLOC_OBJ_NUMANODE) > 0)
+    if (!is_bad && count > 0)
         is_bad = !hwloc_bitmap_isincluded(hwloc_topology_get_topology_cpuset(build->hwloc), all);
     hwloc_bitmap_free(all);
     return is_bad;
+}
+
+/* Do packages and NUMA nodes divide the processors, each in a way that one can believe?  hwloc itself drops
+ * objects that cross others, whose processors are then in none. */
+static int is_contradictory(struct ri_hwloc_build *build)
+{
+    for (hwloc_obj_t at = next_of(build, HWLOC_OBJ_PACKAGE, NULL); at; at = next_of(build, HWLOC_OBJ_PACKAGE, at))
+        if (overlaps_another(build, HWLOC_OBJ_PACKAGE, at))
+            return 1;
+    for (hwloc_obj_t at = next_of(build, HWLOC_OBJ_NUMANODE, NULL); at; at = next_of(build, HWLOC_OBJ_NUMANODE, at)) {
+        hwloc_obj_t package = package_of(at);
+
+        if (is_memory_only(build, at))
+            continue;
+        if (overlaps_another(build, HWLOC_OBJ_NUMANODE, at) ||
+            (package && !hwloc_bitmap_isincluded(at->cpuset, package->cpuset)))
+            return 1;
+    }
+    return leaves_out(build, HWLOC_OBJ_PACKAGE) || leaves_out(build, HWLOC_OBJ_NUMANODE);
 }
 
 static void add_packages(struct ri_hwloc_build *build)

@@ -18,6 +18,8 @@ librondo_core_la_SOURCES += topo/hwloc_build.h
 librondo_core_la_SOURCES += topo/hwloc_gpus.c
 librondo_core_la_SOURCES += topo/hwloc_nics.c
 librondo_core_la_SOURCES += topo/hwloc_places.c
+librondo_core_la_SOURCES += topo/hwloc_xml.c
+librondo_core_la_SOURCES += topo/hwloc_xml.h
 endif
 librondo_core_la_SOURCES += topo/input.c
 librondo_core_la_SOURCES += topo/kfd.c

@@ -264,6 +264,24 @@ static void other_texts_are_refused(void **state)
     }
 }
 
+/* hwloc 2.9 would crash. */
+static void objects_that_lack_sets_are_refused(void **state)
+{
+    static const char *const lacks[] = { " cpuset=", " complete_cpuset=", " nodeset=", " complete_nodeset=" };
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        char xml[sizeof(machine)];
+        struct ri_topo *topo = NULL;
+
+        strcpy(xml, machine);
+        *strstr(strstr(xml, "\"PU\""), lacks[i]) = '_';
+        assert_int_equal(ri_topo_from_hwloc_xml(xml, strlen(xml), &topo), RONDO_ERR_ARGUMENT);
+        assert_null(topo);
+        assert_non_null(strstr(rondo_last_error(), "hwloc XML, line 3"));
+    }
+}
+
 /* Bridges of a made tree, so that also those are seen that hwloc would not give. */
 static void folding_keeps_what_branches(void **state)
 {
@@ -309,6 +327,7 @@ int main(void)
         cmocka_unit_test(contradictions_make_one_node),
         cmocka_unit_test(memory_alone_is_no_node),
         cmocka_unit_test(other_texts_are_refused),
+        cmocka_unit_test(objects_that_lack_sets_are_refused),
 #endif
         cmocka_unit_test(folding_keeps_what_branches),
     };
