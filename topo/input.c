@@ -47,6 +47,8 @@ static int read_xml(const char *text, size_t bytes, struct ri_topo **topo)
     for (const char *at = strchr(text, '<'); at; at = strchr(at + 1, '<')) {
         if (strncmp(at, "<topology", 9) == 0)
             return ri_topo_from_hwloc_xml(text, bytes, topo);
+        if (strncmp(at, "<system", 7) == 0)
+            return ri_topo_from_nccl_xml(text, bytes, topo);
         if (at[1] != '?' && at[1] != '!')
             break;
     }

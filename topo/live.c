@@ -74,6 +74,8 @@ static void identify(struct ri_source *source, struct ri_topo_object *host)
 
     if (ri_source_text(source, "/proc/sys/kernel/hostname", name, sizeof(name)) == 0 && *name)
         snprintf(host->name, sizeof(host->name), "%s", name);
+    else if (!ri_source_is_live(source)) /* hwloc gives every folder the name of this host */
+        snprintf(host->name, sizeof(host->name), "host %d", (int)host->number);
     if (ri_source_text(source, "/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) == 0 && *boot)
         snprintf(host->id, sizeof(host->id), "%s %.*s", boot, (int)(sizeof(host->id) - sizeof(boot) - 1), host->name);
 }
@@ -110,6 +112,7 @@ int ri_topo_discover(struct ri_source *source, struct ri_topo **topo)
     identify(source, &made->objects[host]);
     ri_topo_add_limits(source, made, host);
     ri_topo_add_nics(source, made, host);
+    ri_topo_add_gpus(source, made, host);
     find_links(source, made);
     err = made->error ? made->error : ri_topo_fold_bridges(made);
     if (err) {

@@ -82,6 +82,23 @@ static void files_are_told_apart(void **state)
 #endif
 }
 
+static void xml_of_nccl_is_read(void **state)
+{
+    static const char text[] =
+        "<system version=\"1\">\n<cpu numaid=\"0\" affinity=\"0000000f\" arch=\"x86_64\" vendor=\"GenuineIntel\" "
+        "familyid=\"6\" modelid=\"85\">\n<pci busid=\"0000:3b:00.0\" class=\"0x030200\" link_speed=\"8.0 GT/s PCIe\" "
+        "link_width=\"16\"><gpu dev=\"0\" sm=\"80\" rank=\"0\" gdr=\"1\"></gpu></pci>\n</cpu>\n</system>\n";
+    struct ri_topo *topo = NULL;
+
+    (void)state;
+#if HAVE_EXPAT
+    reads(text, 1);
+    (void)topo;
+#else
+    assert_int_equal(read_file(text, &topo), RONDO_ERR_UNSUPPORTED);
+#endif
+}
+
 static void folders_texts_and_this_host(void **state)
 {
     struct ri_topo *topo = NULL;
@@ -139,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files_are_told_apart, make_fake, remove_fake),
+        cmocka_unit_test_setup_teardown(xml_of_nccl_is_read, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(folders_texts_and_this_host, make_fake, remove_fake),
         cmocka_unit_test_setup_teardown(errors_name_what_was_tried, make_fake, remove_fake),
     };
