@@ -52,6 +52,7 @@ librondo_core_la_SOURCES += topo/source.h
 librondo_core_la_SOURCES += topo/sys.c
 librondo_core_la_SOURCES += topo/text.c
 librondo_core_la_SOURCES += topo/topo.h
+librondo_core_la_SOURCES += topo/reach.c
 librondo_core_la_SOURCES += topo/tree.c
 librondo_core_la_SOURCES += topo/unpack.c
 librondo_core_la_SOURCES += topo/verbs.c

@@ -117,6 +117,8 @@ void ri_topo_append(struct ri_topo *topo, const struct ri_topo *other);
 
 /* Takes out an object that nothing hangs below, with its links; what comes behind it moves up by one. */
 void ri_topo_remove(struct ri_topo *topo, int32_t object);
+/* A topology of one host alone, with the notices of all; NULL: no memory. */
+struct ri_topo *ri_topo_extract(const struct ri_topo *topo, int32_t host);
 
 /* One more line for people, unless it is there already. */
 void ri_topo_notice(struct ri_topo *topo, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -132,6 +134,8 @@ int ri_topo_count(const struct ri_topo *topo, int32_t above, enum ri_topo_kind k
 int32_t ri_topo_above(const struct ri_topo *topo, int32_t object, enum ri_topo_kind kind);
 /* The lowest object that both are at or below; -1: on two hosts. */
 int32_t ri_topo_common(const struct ri_topo *topo, int32_t a, int32_t b);
+/* The one NUMA node within which all processors lie that the host lets us use; -1: several, or unknown. */
+int32_t ri_topo_home(const struct ri_topo *topo, int32_t host);
 /* Links between two objects of any order; NULL: none. */
 const struct ri_topo_link *ri_topo_link_between(const struct ri_topo *topo, int32_t a, int32_t b);
 
@@ -185,6 +189,10 @@ int ri_topo_place(struct ri_topo *topo, int ranks, const int32_t *host_of, const
 /* Gives every rank its NIC by one assignment for the host: nearest, then least used, then name; ports of
  * different adapters before a second port of one.  Equal trees give equal answers. */
 void ri_topo_assign_nics(struct ri_topo *topo);
+
+/* reach.c: whether every NIC that was assigned reaches every other, so that ranks may be held to theirs: all are
+ * RDMA ports of one link layer, or hosts are on the same networks with the NICs that are used. */
+int ri_topo_nics_reach(const struct ri_topo *topo);
 
 /* order[i] is the rank at place i of the flat ring: host after host in order of their first ranks, and
  * within each in the cycle whose slowest hop is fastest, then the sum of all hops, then in order of numbers

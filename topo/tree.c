@@ -209,26 +209,58 @@ static void append_notices(struct ri_topo *topo, const char *text)
     }
 }
 
-void ri_topo_append(struct ri_topo *topo, const struct ri_topo *other)
+/* moved: [other's objects] where each is now; -1: left out.  host -1: all. */
+static void append_hosts(struct ri_topo *topo, const struct ri_topo *other, int32_t host, int32_t *moved)
 {
-    int32_t base = topo->object_count;
-
     for (int32_t i = 0; i < other->object_count && !topo->error; i++) {
         const struct ri_topo_object *from = &other->objects[i];
-        int32_t parent = from->parent < 0 ? -1 : base + from->parent;
-        int32_t at = ri_topo_add(topo, from->kind, parent, from->number);
+        int32_t parent = from->parent < 0 ? -1 : moved[from->parent];
 
-        if (at < 0)
+        moved[i] = -1;
+        if (from->parent < 0 ? host >= 0 && i != host : parent < 0)
+            continue;
+        moved[i] = ri_topo_add(topo, from->kind, parent, from->number);
+        if (moved[i] < 0)
             return;
-        topo->objects[at] = *from;
-        topo->objects[at].parent = parent;
+        topo->objects[moved[i]] = *from;
+        topo->objects[moved[i]].parent = parent;
     }
-    for (int32_t i = 0; i < other->link_count; i++)
-        ri_topo_link(topo, base + other->links[i].a, base + other->links[i].b, other->links[i].kind,
-                     other->links[i].count, other->links[i].gbps);
+    for (int32_t i = 0; i < other->link_count && !topo->error; i++)
+        if (moved[other->links[i].a] >= 0)
+            ri_topo_link(topo, moved[other->links[i].a], moved[other->links[i].b], other->links[i].kind,
+                         other->links[i].count, other->links[i].gbps);
     append_notices(topo, other->notices);
     if (other->net_latency_us > topo->net_latency_us)
         topo->net_latency_us = other->net_latency_us;
+}
+
+static void append(struct ri_topo *topo, const struct ri_topo *other, int32_t host)
+{
+    int32_t *moved = malloc(((size_t)other->object_count + 1) * sizeof(*moved));
+
+    if (moved)
+        append_hosts(topo, other, host, moved);
+    else
+        fail(topo, ri_error(RONDO_ERR_MEMORY, "no memory for a topology of %d objects", (int)other->object_count));
+    free(moved);
+}
+
+void ri_topo_append(struct ri_topo *topo, const struct ri_topo *other)
+{
+    append(topo, other, -1);
+}
+
+struct ri_topo *ri_topo_extract(const struct ri_topo *topo, int32_t host)
+{
+    struct ri_topo *one = ri_topo_create();
+
+    if (!one)
+        return NULL;
+    append(one, topo, host);
+    if (!one->error)
+        return one;
+    ri_topo_destroy(one);
+    return NULL;
 }
 
 /* ---- asking ---- */
@@ -298,6 +330,57 @@ int32_t ri_topo_common(const struct ri_topo *topo, int32_t a, int32_t b)
             b = topo->objects[b].parent;
     }
     return a == b ? a : -1;
+}
+
+enum { CPUS_MAX = 1 << 16 }; /* of a host: what is beyond is no list of processors */
+
+/* One run of a list such as "0-3,8"; NULL at its end, or where it is not in form. */
+static const char *next_cpus(const char *list, long *first, long *last)
+{
+    char *end;
+
+    *first = strtol(list, &end, 10);
+    if (end == list || *first < 0)
+        return NULL;
+    *last = *first;
+    if (*end == '-')
+        *last = strtol(end + 1, &end, 10);
+    if (*last > CPUS_MAX)
+        return NULL;
+    return end + (*end == ',');
+}
+
+static int has_cpus(const char *list, long wanted_first, long wanted_last)
+{
+    long first, last;
+
+    while (list && *list && (list = next_cpus(list, &first, &last)))
+        if (first <= wanted_first && wanted_last <= last)
+            return 1;
+    return 0;
+}
+
+static int has_all_cpus(const char *list, const char *wanted)
+{
+    long first, last;
+
+    if (!*wanted)
+        return 0;
+    while (wanted && *wanted && (wanted = next_cpus(wanted, &first, &last)))
+        for (long cpu = first; cpu <= last; cpu++)
+            if (!has_cpus(list, cpu, cpu))
+                return 0;
+    return wanted != NULL;
+}
+
+int32_t ri_topo_home(const struct ri_topo *topo, int32_t host)
+{
+    int32_t numa;
+
+    for (int k = 0; (numa = ri_topo_find(topo, host, RI_TOPO_NUMA, k)) >= 0; k++)
+        if (has_all_cpus(topo->objects[numa].cpus, topo->objects[host].cpus))
+            return numa;
+    return -1;
 }
 
 const struct ri_topo_link *ri_topo_link_between(const struct ri_topo *topo, int32_t a, int32_t b)

@@ -124,10 +124,12 @@ typedef struct rondo_plan_stats {
     size_t table_bytes;                /* what this plan has of its own: see rondo_plan_memory_t */
     uint64_t sent_tensor_bytes[2][RONDO_TENSOR_COUNT]; /* sent_bytes by lane and tensor */
     uint64_t bound_bytes;              /* read in the memory of other ranks of this host, and not received */
+    double priced_seconds[2];          /* what the plan takes a forward, a backward for, by the topology and the
+                                        * settings RONDO_COST_*; negative: its schedule was forced, or there is none */
 } rondo_plan_stats_t;
 
 #define RONDO_PLAN_STATS_INIT                                                                      \
-    { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0, 0, 0, 0, { { 0 }, { 0 } }, 0 }
+    { sizeof(rondo_plan_stats_t), 0, 0, { 0, 0 }, { 0, 0 }, 0, 0, 0, 0, 0, 0, 0, { { 0 }, { 0 } }, 0, { -1, -1 } }
 
 /* What a plan needs on this rank, beside the caller's tensors.  All plans of a communicator share pool and
  * scratch: it holds the largest max_in_flight of any plan times the largest start of any, and the

@@ -40,9 +40,10 @@ typedef struct rondo_config {
     int timeout_ms;         /* deadline of every wait; 0: RONDO_TIMEOUT */
     int connect_timeout_ms; /* deadline of creation; 0: RONDO_CONNECT_TIMEOUT */
     const char *progress;   /* "caller", "thread": who moves messages; NULL: RONDO_PROGRESS */
+    const char *topo;       /* "live", "off", or what rondo_topo_load takes; NULL: RONDO_TOPO */
 } rondo_config_t;
 
-#define RONDO_CONFIG_INIT { sizeof(rondo_config_t), NULL, NULL, 0, 0, NULL }
+#define RONDO_CONFIG_INIT { sizeof(rondo_config_t), NULL, NULL, 0, 0, NULL, NULL }
 
 /* What a communicator is.  Hosts are numbered in the order in which their first rank comes. */
 typedef struct rondo_comm_info {

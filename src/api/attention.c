@@ -19,7 +19,7 @@
 static struct ri_plan_params params_of(rondo_comm_t comm, struct ri_wish *wish, struct ri_pool *pool)
 {
     return (struct ri_plan_params){
-        .place = { comm->rank, comm->size, comm->host, comm->transport, ri_request_poll, comm },
+        .place = { comm->rank, comm->size, comm->host, comm->transport, ri_request_poll, comm, comm->topo },
         .sight = &wish->sight,
         .desc = &wish->desc, .choice = &wish->choice, .kernel = wish->kernel,
         .max_in_flight = wish->max_in_flight, .threads = wish->threads, .pool = pool,

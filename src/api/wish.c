@@ -173,7 +173,8 @@ static int choose(rondo_comm_t comm, const struct rondo_layout *layout,
                   const rondo_plan_options_t *options, struct ri_wish *wish)
 {
     struct ri_choice_query query = {
-        .ranks = comm->size, .host = comm->host, .desc = &wish->desc, .options = options,
+        .ranks = comm->size, .host = comm->host, .order = comm->order,
+        .lanes = comm->topo ? &comm->lanes : NULL, .is_described = comm->topo_is_described, .desc = &wish->desc, .options = options,
         .config = &comm->config, .tokens = layout->tokens, .pairs = wish->pairs,
         .kv_tokens = wish->desc.kv_layout ? wish->desc.kv_layout->tokens : layout->tokens,
         .needs_o = (wish->kernel->flags & RONDO_KERNEL_NEEDS_O) != 0,

@@ -69,16 +69,19 @@ static const struct variable variables[] = {
      "how long the ranks of a new communicator wait for each other"},
     {"RONDO_COST_FLOPS", KIND_SIZE, "50G", "1", "1048576G", FIELD(cost_flops),
      "operations per second of a rank's kernel, for choosing a scheme"},
-    {"RONDO_COST_HOST_BANDWIDTH", KIND_SIZE, "1G", "1", "1048576G", FIELD(cost_host_bandwidth),
-     "bytes per second of a rank's link between hosts, for choosing a scheme"},
-    {"RONDO_COST_HOST_LATENCY", KIND_DURATION_US, "20", "0", "10s", FIELD(cost_host_latency_us),
-     "latency of a message between hosts, for choosing a scheme"},
-    {"RONDO_COST_LOCAL_BANDWIDTH", KIND_SIZE, "8G", "1", "1048576G", FIELD(cost_local_bandwidth),
-     "bytes per second between two ranks of a host, for choosing a scheme"},
-    {"RONDO_COST_LOCAL_LATENCY", KIND_DURATION_US, "2", "0", "10s", FIELD(cost_local_latency_us),
-     "latency of a message inside a host, for choosing a scheme"},
-    {"RONDO_COST_SHARED_NIC", KIND_INTEGER, "0", "0", "1", FIELD(cost_shared_nic),
-     "1: the ranks of a host share one link to the others, for choosing a scheme"},
+    {"RONDO_COST_HOST_BANDWIDTH", KIND_SIZE, "0", "0", "1048576G", FIELD(cost_host_bandwidth),
+     "bytes per second of a rank's link between hosts, for choosing a scheme; 0: of its NIC, where the topology "
+     "knows it, else 1G"},
+    {"RONDO_COST_HOST_LATENCY", KIND_DURATION_US, "-1", "-1", "10s", FIELD(cost_host_latency_us),
+     "latency of a message between hosts, for choosing a scheme; -1: as a description of the topology says, else 20"},
+    {"RONDO_COST_LOCAL_BANDWIDTH", KIND_SIZE, "0", "0", "1048576G", FIELD(cost_local_bandwidth),
+     "bytes per second between two ranks of a host, for choosing a scheme; 0: as a description of the topology says, "
+     "else 8G"},
+    {"RONDO_COST_LOCAL_LATENCY", KIND_DURATION_US, "-1", "-1", "10s", FIELD(cost_local_latency_us),
+     "latency of a message inside a host, for choosing a scheme; -1: as a description of the topology says, else 2"},
+    {"RONDO_COST_SHARED_NIC", KIND_INTEGER, "-1", "-1", "1", FIELD(cost_shared_nic),
+     "1: the ranks of a host share one link to the others, 0: each has its own, for choosing a scheme; -1: as the "
+     "topology says, else 0"},
     {"RONDO_HOST_ID", KIND_STRING, "", NULL, NULL, FIELD(host_id),
      "ranks with equal text count as one host; empty: the machine's own identity"},
     {"RONDO_INTERFACE", KIND_STRING, "", NULL, NULL, FIELD(interface),
@@ -125,6 +128,9 @@ static const struct variable variables[] = {
      "1: that one alone"},
     {"RONDO_TIMEOUT", KIND_DURATION_MS, "1800s", "1ms", "480h", FIELD(timeout_ms),
      "how long a wait lasts before it ends with an error"},
+    {"RONDO_TOPO", KIND_STRING, "live", NULL, NULL, FIELD(topo),
+     "the topology of the hosts: live, what each rank finds; off; or, in its place, a file that rondo-topo "
+     "reads, or a text as of rondo-topo-text(5)"},
     {"RONDO_TRACE", KIND_STRING, "", NULL, NULL, FIELD(trace),
      "writes what happened to this file (%r: rank), in the trace format of Chrome; empty: no trace"},
     {"RONDO_TRANSPORT", KIND_STRING, "auto", NULL, NULL, FIELD(transport),
@@ -314,6 +320,7 @@ void ri_config_release(struct ri_config *config)
     free(config->interface);
     free(config->net_devices);
     free(config->progress);
+    free(config->topo);
     memset(config, 0, sizeof(*config));
 }
 

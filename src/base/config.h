@@ -14,6 +14,7 @@ struct ri_config {
     char *interface;            /* RONDO_INTERFACE: network interface of the bootstrap; "" = any */
     char *net_devices;          /* RONDO_NET_DEVICES: of transport ucx on this rank; "" = UCX's choice */
     char *progress;             /* RONDO_PROGRESS: caller, thread */
+    char *topo;                 /* RONDO_TOPO: live, off, a file or a description */
     int64_t timeout_ms;         /* RONDO_TIMEOUT, seconds or with a unit (500ms, 2m), > 0; default 1800 s */
     int64_t connect_timeout_ms; /* RONDO_CONNECT_TIMEOUT; default 30 s */
     int64_t warn_after_ms;      /* RONDO_WARN_AFTER: of a wait in which nothing moves; 0: never */
@@ -24,9 +25,9 @@ struct ri_config {
     int64_t chunk_bytes;        /* RONDO_CHUNK: of plans that do not say; 0: they choose; equal on all ranks */
     /* What plans reckon with when they choose a scheme; equal on all ranks. */
     int64_t cost_flops;            /* RONDO_COST_FLOPS: operations per second of one rank */
-    int64_t cost_local_bandwidth;  /* RONDO_COST_LOCAL_BANDWIDTH: bytes/s between ranks of a host */
-    int64_t cost_local_latency_us; /* RONDO_COST_LOCAL_LATENCY */
-    int64_t cost_host_bandwidth;   /* RONDO_COST_HOST_BANDWIDTH: bytes/s of a rank's link between hosts */
+    int64_t cost_local_bandwidth;  /* RONDO_COST_LOCAL_BANDWIDTH: bytes/s between ranks of a host; 0: not given */
+    int64_t cost_local_latency_us; /* RONDO_COST_LOCAL_LATENCY; -1: not given, as of the next three */
+    int64_t cost_host_bandwidth;   /* RONDO_COST_HOST_BANDWIDTH: bytes/s of a rank's link between hosts; 0: not given */
     int64_t cost_host_latency_us;  /* RONDO_COST_HOST_LATENCY */
     int64_t cost_shared_nic;       /* RONDO_COST_SHARED_NIC: ranks of a host share that link */
     int64_t self_bandwidth;     /* RONDO_SELF_BANDWIDTH: bytes/s of a modelled link, with K M G; 0: none */

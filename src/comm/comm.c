@@ -20,6 +20,7 @@
 #include "comm/mover.h"
 #include "comm/open.h"
 #include "comm/settings.h"
+#include "comm/topo.h"
 #include "comm/unique_id.h"
 
 /* How the ranks of a communicator to be find each other. */
@@ -50,15 +51,13 @@ static int join(struct rondo_comm *comm, const struct start *start)
 
 /* ---- making ---- */
 
-/* settings_status: what ri_settings said, so that all ranks hear of it. */
-static int assemble(struct rondo_comm *comm, const struct start *start, int settings_status)
+/* Cards go round, and hosts are numbered.  status: what this rank's own checks said, so that all hear of it. */
+static int meet(struct rondo_comm *comm, const struct start *start, int status)
 {
     struct ri_card mine, *all;
     int err;
 
-    if (!settings_status)
-        settings_status = ri_transport_is_known(&comm->config);
-    ri_card_fill(&mine, &comm->config, settings_status);
+    ri_card_fill(&mine, &comm->config, status);
     err = join(comm, start);
     if (err)
         return err;
@@ -71,6 +70,24 @@ static int assemble(struct rondo_comm *comm, const struct start *start, int sett
     if (!err)
         ri_card_number_hosts(comm, all);
     free(all);
+    return err;
+}
+
+/* settings_status: what ri_settings said. */
+static int assemble(struct rondo_comm *comm, const struct start *start, const struct rondo_comm *parent,
+                    int settings_status)
+{
+    struct ri_topo *seen = NULL;
+    int err = settings_status;
+
+    if (!err)
+        err = ri_transport_is_known(&comm->config);
+    if (!err)
+        err = ri_comm_see(comm, parent, &seen);
+    err = meet(comm, start, err);
+    if (!err)
+        err = ri_comm_find_topo(comm, parent, seen, start->deadline_ns);
+    ri_topo_destroy(seen);
     return err ? err : ri_comm_open_transport(comm, start->deadline_ns);
 }
 
@@ -125,7 +142,7 @@ static int create(const struct start *start, const rondo_config_t *config, struc
     comm->size = start->size;
     err = prepare(comm, config, parent);
     timed.deadline_ns = begin_ns + comm->config.connect_timeout_ms * 1000000;
-    err = assemble(comm, &timed, err);
+    err = assemble(comm, &timed, parent, err);
     if (!err)
         err = join_family(comm);
     if (err) {
@@ -289,6 +306,8 @@ void ri_comm_discard(struct rondo_comm *comm)
     ri_trace_destroy(comm->trace);
     ri_config_release(&comm->config);
     free(comm->host);
+    free(comm->order);
+    ri_topo_destroy(comm->topo);
     free(comm);
 }
 

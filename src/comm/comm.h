@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "comm/family.h"
+#include "topo/topo.h"
 #include "transport/transport.h"
 
 struct ri_bootstrap;
@@ -22,6 +23,11 @@ struct rondo_comm {
     int rank, size;
     int host_count, host_index, local_rank, local_size;
     int32_t *host;                     /* [size] index of each rank's host */
+    struct ri_topo *topo;              /* of all hosts, ranks placed; NULL: RONDO_TOPO=off */
+    int topo_is_described;             /* by RONDO_TOPO: it was not found here */
+    struct ri_topo_lanes lanes;        /* of it; all 0 without */
+    char near_devices[48];             /* of this rank's NIC, where there is a choice: "mlx5_0:1"; "": none */
+    int32_t *order;                    /* [size] of it: ranks as they stand in rings; NULL: by their numbers */
     uint8_t token[16];
     struct ri_config config;           /* call over environment over default */
     struct ri_bootstrap *bootstrap;    /* control connections; NULL when size == 1 */

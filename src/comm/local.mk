@@ -23,5 +23,7 @@ librondo_core_la_SOURCES += \
 	src/comm/split.c \
 	src/comm/tcp.c \
 	src/comm/tcp.h \
+	src/comm/topo.c \
+	src/comm/topo.h \
 	src/comm/unique_id.c \
 	src/comm/unique_id.h

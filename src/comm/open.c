@@ -78,7 +78,8 @@ static int exchange_addresses(struct rondo_comm *comm, const void *address, size
 static int open_one(struct rondo_comm *comm, const struct ri_transport_ops *ops, int64_t deadline_ns)
 {
     struct ri_transport_params params = { .rank = comm->rank, .ranks = comm->size, .token = comm->token,
-                                          .host = comm->host, .config = &comm->config };
+                                          .host = comm->host, .config = &comm->config,
+                                          .near_devices = comm->near_devices[0] ? comm->near_devices : NULL };
     const struct ri_field name = { .name = "transport", .text = ops->name };
     const void *address = NULL;
     size_t address_bytes = 0;

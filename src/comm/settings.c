@@ -82,6 +82,8 @@ int ri_settings(struct ri_config *config, const rondo_config_t *call)
         err = check_progress("config->progress", over.progress);
     if (!err)
         err = set_text(&config->progress, over.progress);
+    if (!err)
+        err = set_text(&config->topo, over.topo);
     return err;
 }
 
@@ -91,7 +93,7 @@ int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
 
     *config = *from;
     config->transport = config->host_id = config->interface = config->trace = config->net_devices = NULL;
-    config->progress = NULL;
+    config->progress = config->topo = NULL;
     err = set_text(&config->transport, from->transport);
     if (!err)
         err = set_text(&config->host_id, from->host_id);
@@ -103,5 +105,7 @@ int ri_settings_copy(struct ri_config *config, const struct ri_config *from)
         err = set_text(&config->net_devices, from->net_devices);
     if (!err)
         err = set_text(&config->progress, from->progress);
+    if (!err)
+        err = set_text(&config->topo, from->topo);
     return err;
 }

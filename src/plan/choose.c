@@ -12,6 +12,7 @@
 #include "plan/cost.h"
 #include "plan/plan.h"
 #include "schedule/candidates.h"
+#include "topo/topo.h"
 
 /* ---- what the caller asks for ---- */
 
@@ -102,30 +103,61 @@ static int check_prices(const struct ri_config *config)
     int err = check_price("RONDO_COST_FLOPS", config->cost_flops, 1);
 
     if (!err)
-        err = check_price("RONDO_COST_LOCAL_BANDWIDTH", config->cost_local_bandwidth, 1);
+        err = check_price("RONDO_COST_LOCAL_BANDWIDTH", config->cost_local_bandwidth, 0);
     if (!err)
-        err = check_price("RONDO_COST_LOCAL_LATENCY", config->cost_local_latency_us, 0);
+        err = check_price("RONDO_COST_LOCAL_LATENCY", config->cost_local_latency_us, -1);
     if (!err)
-        err = check_price("RONDO_COST_HOST_BANDWIDTH", config->cost_host_bandwidth, 1);
-    return err ? err : check_price("RONDO_COST_HOST_LATENCY", config->cost_host_latency_us, 0);
+        err = check_price("RONDO_COST_HOST_BANDWIDTH", config->cost_host_bandwidth, 0);
+    return err ? err : check_price("RONDO_COST_HOST_LATENCY", config->cost_host_latency_us, -1);
+}
+
+/* Of CPUs over shared memory and sockets: what is taken when nobody knows better. */
+static const struct ri_link_cost usual[RI_LANES] = {
+    [RI_LANE_LOCAL] = { 2e-6, 8 * (double)(1 << 30) },
+    [RI_LANE_HOST] = { 20e-6, 1 * (double)(1 << 30) },
+};
+
+/* found: of the topology, GB/s and microseconds, 0: unknown.  asked: of the settings; bandwidth 0, latency -1: not
+ * given. */
+static struct ri_link_cost link_cost(int64_t asked_bandwidth, int64_t asked_latency_us, double found_gbps,
+                                     double found_us, const struct ri_link_cost *otherwise)
+{
+    struct ri_link_cost cost = *otherwise;
+
+    if (asked_bandwidth > 0)
+        cost.bandwidth = (double)asked_bandwidth;
+    else if (found_gbps > 0)
+        cost.bandwidth = found_gbps * 1e9;
+    if (asked_latency_us >= 0)
+        cost.latency_seconds = (double)asked_latency_us * 1e-6;
+    else if (found_us > 0)
+        cost.latency_seconds = found_us * 1e-6;
+    return cost;
+}
+
+static int sharing(const struct ri_config *config, const struct ri_topo_lanes *lanes)
+{
+    if (config->cost_shared_nic >= 0)
+        return config->cost_shared_nic != 0;
+    return lanes->ranks_per_nic > 1 ? lanes->ranks_per_nic : 0;
 }
 
 struct ri_cost ri_choice_cost(const struct ri_choice_query *query, const struct ri_wire *wire,
                               enum ri_pass_kind kind)
 {
+    static const struct ri_topo_lanes unknown;
+    const struct ri_topo_lanes *lanes = query->lanes ? query->lanes : &unknown;
+    const struct ri_topo_lanes *inside = query->is_described ? lanes : &unknown;
     const struct ri_config *config = query->config;
     struct ri_problem problem = { query->ranks, query->tokens, query->kv_tokens, query->pairs, query->desc,
                                   query->needs_o, (int)ri_convert_bytes(query->desc->dtype),
                                   (double)config->cost_flops, wire };
-    struct ri_cost cost = {
-        .lane = { [RI_LANE_LOCAL] = { (double)config->cost_local_latency_us * 1e-6,
-                                      (double)config->cost_local_bandwidth },
-                  [RI_LANE_HOST] = { (double)config->cost_host_latency_us * 1e-6,
-                                     (double)config->cost_host_bandwidth } },
-        .shared_nic = config->cost_shared_nic != 0,
-        .launch = RI_LAUNCH_HOST,
-    };
+    struct ri_cost cost = { .shared_nic = sharing(config, lanes), .launch = RI_LAUNCH_HOST };
 
+    cost.lane[RI_LANE_LOCAL] = link_cost(config->cost_local_bandwidth, config->cost_local_latency_us,
+                                         inside->local_gbps, inside->local_latency_us, &usual[RI_LANE_LOCAL]);
+    cost.lane[RI_LANE_HOST] = link_cost(config->cost_host_bandwidth, config->cost_host_latency_us,
+                                        lanes->host_gbps, inside->host_latency_us, &usual[RI_LANE_HOST]);
     ri_problem_cost(&problem, kind, &cost);
     return cost;
 }
@@ -175,7 +207,7 @@ static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind ki
     struct ri_cost cost = ri_choice_cost(query, wire, kind);
     struct ri_candidate list[RI_MAX_CANDIDATES];
     struct ri_candidate_query ask = {
-        .ranks = query->ranks, .host = query->host, .cost = &cost, .backward = kind == RI_BACKWARD,
+        .ranks = query->ranks, .host = query->host, .order = query->order, .cost = &cost, .backward = kind == RI_BACKWARD,
         .bind = bind && !(narrowed & read), .schedule = query->options->schedule, .gradients = query->options->backward,
     };
     int count, best = 0, err = ri_candidates(&ask, list, &count);
@@ -199,6 +231,14 @@ static int choose_pass(const struct ri_choice_query *query, enum ri_pass_kind ki
     return 0;
 }
 
+static void keep_links(const struct ri_choice_query *query, struct ri_choice *choice)
+{
+    struct ri_cost cost = ri_choice_cost(query, &choice->wire, RI_FORWARD);
+
+    memcpy(choice->lane, cost.lane, sizeof(choice->lane));
+    choice->shared_nic = cost.shared_nic;
+}
+
 int ri_plan_choose(const struct ri_choice_query *query, struct ri_choice *choice)
 {
     const rondo_plan_options_t *options = query->options;
@@ -215,6 +255,8 @@ int ri_plan_choose(const struct ri_choice_query *query, struct ri_choice *choice
     for (int kind = 0; !err && kind < RI_PASSES; kind++)
         if (kind == RI_FORWARD || !none)
             err = choose_pass(query, (enum ri_pass_kind)kind, &choice->wire, bind, &choice->pass[kind]);
+    if (!err)
+        keep_links(query, choice);
     choice->binds = bind;
     choice->chunk_bytes = options->chunk_bytes ? options->chunk_bytes : query->config->chunk_bytes;
     return err;

@@ -8,6 +8,7 @@
 #include "schedule/simulate.h"
 
 struct ri_config;
+struct ri_topo_lanes;
 
 enum ri_pass_kind { RI_FORWARD, RI_BACKWARD, RI_PASSES };
 
@@ -19,13 +20,15 @@ struct ri_scheme {
     const char *gradients; /* backward: "kv-grad", "q-grad", "none"; forward: "" */
     char variant[24];      /* "own-turns", "chunked", "2-pieces"; "" where there is but one */
     int copies;            /* what travels and is read does so in another type than it lies in: never in place */
-    double seconds;        /* what it costs by the settings RONDO_COST_*; < 0: not priced as the caller forced it */
+    double seconds;        /* what it costs by topology and settings RONDO_COST_*; < 0: not priced as the caller forced it */
 };
 
 struct ri_choice {
     struct ri_scheme pass[RI_PASSES];
     int binds; /* blocks of ranks of this host are read in place */
     struct ri_wire wire; /* types in which tensors travel */
+    struct ri_link_cost lane[RI_LANES]; /* what links were taken for */
+    int shared_nic;                     /* as in struct ri_cost */
     int64_t chunk_bytes; /* of a chunk of a block that is sent; 0: a plan chooses, between hosts only */
 };
 
@@ -33,6 +36,9 @@ struct ri_choice {
 struct ri_choice_query {
     int ranks;
     const int32_t *host;                /* [ranks] */
+    const int32_t *order;               /* [ranks] as they stand in rings; NULL: by their numbers */
+    const struct ri_topo_lanes *lanes;  /* what the topology says of links; NULL: nothing */
+    int is_described;                   /* the topology is of a text: what it says of the inside of hosts counts, too */
     const rondo_attention_desc_t *desc; /* valid, defaults filled in */
     const rondo_plan_options_t *options;
     const struct ri_config *config; /* prices */
@@ -42,7 +48,9 @@ struct ri_choice_query {
     int can_bind;  /* the transport can */
 };
 
-/* What a pass costs by the settings RONDO_COST_*: bytes and seconds. */
+/* What a pass costs: bytes and seconds.  Of links the settings RONDO_COST_* say it, where they are not given the
+ * topology, and where that does not know fixed values.  What was found of the inside of hosts is left out: the
+ * links of GPUs are not those of memory that host kernels read. */
 struct ri_cost ri_choice_cost(const struct ri_choice_query *query, const struct ri_wire *wire,
                               enum ri_pass_kind kind);
 

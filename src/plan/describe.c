@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan/chunks.h"
+#include "topo/topo.h"
 
 static size_t message_bytes(const struct ri_pass *pass, uint32_t index, const struct ri_message *message)
 {
@@ -122,7 +123,7 @@ static void print_pass(FILE *out, const struct ri_pass *pass)
     if (scheme->seconds < 0)
         fprintf(out, "not priced: forced\n");
     else
-        fprintf(out, "priced at %.3g ms by the settings RONDO_COST_*\n", scheme->seconds * 1e3);
+        fprintf(out, "priced at %.3g ms by the topology and RONDO_COST_*\n", scheme->seconds * 1e3);
     print_bytes(out, pass);
     print_slots(out, pass);
     print_wire(out, pass);
@@ -182,6 +183,49 @@ static void print_ways(FILE *out, const struct ri_place *place)
     }
 }
 
+/* Ranks as they stand in rings; of many the first. */
+static void print_order(FILE *out, const int32_t *order, int ranks)
+{
+    enum { MANY = 64 };
+
+    if (!order) {
+        fprintf(out, "  rings go by the numbers of ranks\n");
+        return;
+    }
+    fprintf(out, "  rings go by the topology:");
+    for (int i = 0; i < ranks && i < MANY; i++)
+        fprintf(out, " %d", (int)order[i]);
+    fprintf(out, "%s\n", ranks > MANY ? " .." : "");
+}
+
+/* What the links are that prices reckon with, and which NIC this rank has. */
+static void print_links(FILE *out, const struct ri_plan *plan, const struct ri_link_cost *lane, int shared_nic)
+{
+    const struct ri_topo *topo = plan->place.topo;
+    const struct ri_topo_rank *at = topo ? &topo->ranks[plan->place.rank] : NULL;
+
+    fprintf(out, "links: %.3g GB/s and %.3g us inside a host, %.3g GB/s and %.3g us between hosts, ",
+            lane[RI_LANE_LOCAL].bandwidth / 1e9, lane[RI_LANE_LOCAL].latency_seconds * 1e6,
+            lane[RI_LANE_HOST].bandwidth / 1e9, lane[RI_LANE_HOST].latency_seconds * 1e6);
+    if (shared_nic == 1)
+        fprintf(out, "a NIC shared by the ranks of a host\n");
+    else if (shared_nic)
+        fprintf(out, "a NIC shared by %d ranks\n", shared_nic);
+    else
+        fprintf(out, "a NIC for each rank\n");
+    if (at && at->nic >= 0)
+        fprintf(out, "  rank %d is on %s of %s, with %s\n", plan->place.rank, topo->objects[at->object].name,
+                topo->objects[ri_topo_host_of(topo, at->object)].name, topo->objects[at->nic].name);
+}
+
+static void print_topo(FILE *out, const struct ri_plan *plan)
+{
+    const struct ri_choice *choice = &plan->choice;
+
+    print_links(out, plan, choice->lane, choice->shared_nic);
+    print_order(out, choice->pass[RI_FORWARD].build.order, plan->place.ranks);
+}
+
 static void print_documents(FILE *out, const struct rondo_layout *layout)
 {
     if (layout->documents)
@@ -233,6 +277,7 @@ static void print_head(FILE *out, const struct ri_plan *plan)
     if (plan->shape.threads > 1)
         fprintf(out, ", %d threads", plan->shape.threads);
     fprintf(out, "\n");
+    print_topo(out, plan);
     print_ways(out, &plan->place);
 }
 

@@ -242,6 +242,8 @@ void ri_plan_stats(const struct ri_plan *plan, rondo_plan_stats_t *stats)
     stats->forwards = plan->calls[RI_FORWARD];
     stats->backwards = plan->calls[RI_BACKWARD];
     for (int i = 0; i < RI_PASSES; i++)
+        stats->priced_seconds[i] = plan->choice.pass[i].builder ? plan->choice.pass[i].seconds : -1;
+    for (int i = 0; i < RI_PASSES; i++)
         for (int r = 0; plan->runs[i] && r < plan->max_in_flight; r++)
             add_run_stats(&plan->runs[i][r], stats);
 }

@@ -16,10 +16,11 @@
  * place in the group. */
 struct ri_place {
     int rank, ranks;
-    const int32_t *host; /* [ranks]; outlives the plan */
+    const int32_t *host; /* [ranks]; outlives the plan, as the topology */
     struct ri_transport *transport;
     int (*poll)(void *poller); /* for kernels: moves messages during a call; other than 0 ends it; may be NULL */
     void *poller;
+    const struct ri_topo *topo; /* for the plan's text; NULL: unknown */
 };
 
 /* Numbers one message for both ends: which plan, which run of it, which message between two ranks.

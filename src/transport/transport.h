@@ -73,6 +73,8 @@ struct ri_transport_params {
     const int32_t *host;         /* [ranks] index of each rank's host */
     const uint8_t *peers;        /* [ranks] 1: a rank that messages go to or come from; NULL: all; alike on
                                   * both ranks of a pair.  Post refuses the others */
+    const char *near_devices;    /* of the NIC that the topology gives this rank, "mlx5_0:1": taken where they are
+                                  * there and the user names none; NULL: none is near */
     const struct ri_config *config;
 };
 

@@ -13,6 +13,7 @@
 
 #include "base/config.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "transport/ucx_private.h"
 
@@ -45,6 +46,21 @@ static int make_worker(struct ri_ucx *self, size_t *address_bytes)
 
 static void ucx_close(struct ri_transport *transport);
 
+/* On the NIC that is near, unless the user says otherwise or UCX does not know it. */
+static int make_context(struct ri_ucx *self, const struct ri_transport_params *params)
+{
+    const char *named = params->config->net_devices, *near = params->near_devices;
+    int is_open = !(named && *named) && !getenv("RONDO_UCX_NET_DEVICES") && !getenv("UCX_NET_DEVICES");
+
+    if (near && is_open) {
+        if (ri_ucx_make_context(self, near) == 0)
+            return 0;
+        ri_log(RI_LOG_INFO, "transport", "UCX goes on with all devices, since it does not have the nearest, %s: %s",
+               near, rondo_last_error());
+    }
+    return ri_ucx_make_context(self, named);
+}
+
 static int ucx_open(const struct ri_transport_params *params, struct ri_transport **transport,
                     const void **address, size_t *address_bytes)
 {
@@ -70,7 +86,7 @@ static int ucx_open(const struct ri_transport_params *params, struct ri_transpor
         self->peers[r].remote = params->host[r] != params->host[params->rank];
     }
     if (!err)
-        err = ri_ucx_make_context(self, params->config->net_devices);
+        err = make_context(self, params);
     if (!err)
         err = make_worker(self, address_bytes);
     if (!err)

@@ -236,8 +236,16 @@ int ri_ucx_make_context(struct ri_ucx *self, const char *devices)
     if (err)
         return err;
     status = init(&self->context, self, is_chosen ? devices : NULL);
-    if (status == UCS_OK)
-        return is_chosen ? check_devices(self->context, devices) : 0;
+    if (status == UCS_OK && !is_chosen)
+        return 0;
+    if (status == UCS_OK) {
+        err = check_devices(self->context, devices);
+        if (err) {
+            ucp_cleanup(self->context);
+            self->context = NULL;
+        }
+        return err;
+    }
     self->context = NULL;
     if (status == UCS_ERR_NO_DEVICE && is_chosen)
         return no_device(devices, devices, strlen(devices));

@@ -16,7 +16,7 @@ enum { MOST_RANKS = 15 };
 
 struct test {
     struct meeting meeting;
-    const char *transport, *hosts, *schedule;
+    const char *transport, *hosts, *schedule, *topo;
     struct problem problem;
     uint64_t host_bytes[MOST_RANKS]; /* sent to other hosts in one forward */
 };
@@ -55,6 +55,7 @@ static int order_body(int rank, int ranks, void *arg)
     config.transport = t->transport;
     config.host_id = host;
     config.connect_timeout_ms = 30000;
+    config.topo = t->topo;
     options.schedule = t->schedule;
     bad = expect(!meet(&t->meeting, rank, ranks, &config, &comm), "rank %d of %s: %s", rank, t->hosts,
                  rondo_last_error());
@@ -78,7 +79,7 @@ static int order_body(int rank, int ranks, void *arg)
 }
 
 /* Returns the bytes between hosts of a forward; 0 when the transport is not built in. */
-static uint64_t run(const char *transport, const char *hosts, const char *schedule)
+static uint64_t run_on(const char *transport, const char *hosts, const char *schedule, const char *topo)
 {
     struct test *t;
     int ranks = (int)strlen(hosts);
@@ -90,6 +91,7 @@ static uint64_t run(const char *transport, const char *hosts, const char *schedu
     t->transport = transport;
     t->hosts = hosts;
     t->schedule = schedule;
+    t->topo = topo;
     t->problem = (struct problem){ .batch = 1, .tokens = 4 * ranks, .causal = 1, .q_heads = 2, .kv_heads = 1,
                                    .qk_dim = 8, .v_dim = 8 };
     problem_init(&t->problem, (uint64_t)ranks);
@@ -99,6 +101,11 @@ static uint64_t run(const char *transport, const char *hosts, const char *schedu
     problem_release(&t->problem);
     shared_memory_release(t, sizeof(*t));
     return sum;
+}
+
+static uint64_t run(const char *transport, const char *hosts, const char *schedule)
+{
+    return run_on(transport, hosts, schedule, "off");
 }
 
 /* ---- hosts of different sizes (NVIDIA/nccl#2385) ---- */
@@ -145,6 +152,19 @@ static void ranks_of_two_hosts_in_any_order(void **state)
     }
 }
 
+/* With a topology it goes host after host, so that any order crosses twice. */
+static void a_flat_ring_follows_the_topology(void **state)
+{
+    static const char topo[] = "host:2 numa:1 nic:1 net:1";
+
+    (void)state;
+    assert_int_equal(run_on("self", "ABABABAB", "ring", topo), run("self", "AAAABBBB", "ring"));
+    assert_int_equal(run_on("self", "AABBBBAA", "ring", topo), run("self", "AAAABBBB", "ring"));
+    assert_int_equal(run_on("self", "ABABABAB", "two-level", topo), run("self", "AAAABBBB", "two-level"));
+    assert_int_equal(run_on("self", "ABCCAB", "ring", topo), run("self", "AABBCC", "ring"));
+    assert_int_equal(run_on("shm+ucx", "ABAB", "ring", topo), run("shm+ucx", "AABB", "ring"));
+}
+
 static void any_order_between_processes(void **state)
 {
     (void)state;
@@ -158,6 +178,7 @@ int main(void)
         cmocka_unit_test(hosts_of_any_size),
         cmocka_unit_test(hosts_of_any_size_between_processes),
         cmocka_unit_test(ranks_of_two_hosts_in_any_order),
+        cmocka_unit_test(a_flat_ring_follows_the_topology),
         cmocka_unit_test(any_order_between_processes),
     };
 

@@ -72,6 +72,11 @@ check_PROGRAMS += tests/topo/test_puzzle
 tests_topo_test_puzzle_SOURCES = tests/topo/test_puzzle.c tests/topo/machines.c tests/topo/machines.h
 tests_topo_test_puzzle_CFLAGS = $(test_cflags)
 tests_topo_test_puzzle_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_reach
+tests_topo_test_reach_SOURCES = tests/topo/test_reach.c
+tests_topo_test_reach_CFLAGS = $(test_cflags)
+tests_topo_test_reach_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/topo/test_source
 tests_topo_test_source_SOURCES = tests/topo/test_source.c
 tests_topo_test_source_CFLAGS = $(test_cflags)

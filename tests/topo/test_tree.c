@@ -120,6 +120,46 @@ static void leaves_are_taken_out(void **state)
     ri_topo_destroy(topo);
 }
 
+static void a_host_is_taken_out(void **state)
+{
+    struct ri_topo *topo = two_hosts(), *one;
+
+    ri_topo_notice(topo, "no verbs");
+    one = ri_topo_extract(topo, ri_topo_find(topo, -1, RI_TOPO_HOST, 1));
+    assert_non_null(one);
+    assert_int_equal(one->object_count, topo->object_count / 2);
+    assert_string_equal(one->objects[0].name, "host 1");
+    assert_int_equal(ri_topo_count(one, 0, RI_TOPO_GPU), 4);
+    assert_int_equal(one->link_count, 3);
+    assert_int_equal(ri_topo_link_between(one, ri_topo_find(one, 0, RI_TOPO_GPU, 0),
+                                          ri_topo_find(one, 0, RI_TOPO_GPU, 3))->count, 2);
+    assert_string_equal(one->notices, "no verbs\n");
+    ri_topo_destroy(one);
+    ri_topo_destroy(topo);
+}
+
+static void home_is_where_all_allowed_processors_are(void **state)
+{
+    static const struct { const char *host, *numa[2]; int home; } rows[] = {
+        { "0-3", { "0-3,8-11", "4-7,12-15" }, 0 }, { "5,12-13", { "0-3,8-11", "4-7,12-15" }, 1 },
+        { "3-4", { "0-3", "4-7" }, -1 },           { "", { "0-3", "4-7" }, -1 },
+        { "0-3", { "", "" }, -1 },                 { "x", { "0-3", "4-7" }, -1 },
+        { "2-4", { "0-3,4-7", "8" }, 0 },          { "1,", { "0", "1" }, 1 },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct ri_topo *topo = two_hosts();
+        int32_t host = ri_topo_find(topo, -1, RI_TOPO_HOST, 1);
+
+        strcpy(topo->objects[host].cpus, rows[i].host);
+        for (int n = 0; n < 2; n++)
+            strcpy(topo->objects[ri_topo_find(topo, host, RI_TOPO_NUMA, n)].cpus, rows[i].numa[n]);
+        assert_int_equal(ri_topo_home(topo, host),
+                         rows[i].home < 0 ? -1 : ri_topo_find(topo, host, RI_TOPO_NUMA, rows[i].home));
+        ri_topo_destroy(topo);
+    }
+}
+
 static void an_error_is_kept(void **state)
 {
     struct ri_topo *topo = two_hosts();
@@ -142,6 +182,8 @@ int main(void)
         cmocka_unit_test(links_have_no_direction_and_add_up),
         cmocka_unit_test(trees_are_joined),
         cmocka_unit_test(leaves_are_taken_out),
+        cmocka_unit_test(a_host_is_taken_out),
+        cmocka_unit_test(home_is_where_all_allowed_processors_are),
         cmocka_unit_test(an_error_is_kept),
     };
 

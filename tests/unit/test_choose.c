@@ -217,9 +217,9 @@ static void prices_that_are_none_are_named(void **state)
     assert_int_equal(ri_plan_choose(&q.query, &choice), RONDO_ERR_ARGUMENT);
     assert_non_null(strstr(rondo_last_error(), "RONDO_COST_FLOPS is 0"));
     q.config.cost_flops = 1;
-    q.config.cost_host_latency_us = -1;
+    q.config.cost_host_latency_us = -2;
     assert_int_equal(ri_plan_choose(&q.query, &choice), RONDO_ERR_ARGUMENT);
-    assert_non_null(strstr(rondo_last_error(), "RONDO_COST_HOST_LATENCY is -1"));
+    assert_non_null(strstr(rondo_last_error(), "RONDO_COST_HOST_LATENCY is -2"));
 }
 
 /* Independent numbers: 2 tokens a rank of 3 sequences, 4 query and 2 key heads of 5, values of 7,

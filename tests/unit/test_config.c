@@ -240,7 +240,7 @@ static void visits_every_variable_in_order_with_help(void **state)
     struct visited visited = {0, ""};
 
     ri_config_visit(check_row, &visited);
-    assert_int_equal(visited.count, 37);
+    assert_int_equal(visited.count, 38);
 }
 
 int main(void)
