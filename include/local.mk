@@ -9,4 +9,5 @@ rondoinclude_HEADERS = \
 	include/rondo/request.h \
 	include/rondo/rondo.h \
 	include/rondo/status.h \
+	include/rondo/topo.h \
 	include/rondo/types.h

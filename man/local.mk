@@ -57,6 +57,19 @@ dist_man_MANS += \
 	man/man3/rondo_strerror.3 \
 	man/man3/rondo_tensor_name.3 \
 	man/man3/rondo_test.3 \
+	man/man3/rondo_topo.3 \
+	man/man3/rondo_topo_destroy.3 \
+	man/man3/rondo_topo_explain.3 \
+	man/man3/rondo_topo_head_groups.3 \
+	man/man3/rondo_topo_load.3 \
+	man/man3/rondo_topo_of_comm.3 \
+	man/man3/rondo_topo_pair.3 \
+	man/man3/rondo_topo_place.3 \
+	man/man3/rondo_topo_print.3 \
+	man/man3/rondo_topo_query.3 \
+	man/man3/rondo_topo_query_rank.3 \
+	man/man3/rondo_topo_rails.3 \
+	man/man3/rondo_topo_ring.3 \
 	man/man3/rondo_unique_id_get.3 \
 	man/man3/rondo_version.3 \
 	man/man3/rondo_wait.3 \

@@ -10,6 +10,7 @@
 #include <rondo/mask.h>
 #include <rondo/request.h>
 #include <rondo/status.h>
+#include <rondo/topo.h>
 #include <rondo/types.h>
 
 #endif
