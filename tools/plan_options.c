@@ -27,6 +27,9 @@ static void help(void)
         "usage: rondo-plan --machine 2x4 [options]\n"
         "Prices the attention schemes on a machine that need not be there.\n\n"
         "  -m, --machine M        HOSTSxRANKS, or the ranks of each host as in 4+2+1\n"
+        "      --topo T           instead: a topology, as a file or a text of rondo-topo-text(5); it gives hosts,\n"
+        "                         NICs, bandwidths and the order of rings, and options below go before it\n"
+        "      --ranks N          of --topo, evenly over its hosts (default: its GPUs, or NUMA nodes)\n"
         "      --local-bandwidth G  of a rank to its host's others, GB/s one way (default 10)\n"
         "      --local-latency U    of a message there, us (default 2)\n"
         "      --host-bandwidth G   of a rank to other hosts, GB/s one way (default 1.25)\n"
@@ -148,7 +151,9 @@ static int parse_machine(struct plan_options *options, const char *text)
 /* ---- options ---- */
 
 enum {
-    OPT_LOCAL_BANDWIDTH = 256,
+    OPT_TOPO = 256,
+    OPT_RANKS,
+    OPT_LOCAL_BANDWIDTH,
     OPT_LOCAL_LATENCY,
     OPT_HOST_BANDWIDTH,
     OPT_HOST_LATENCY,
@@ -178,6 +183,8 @@ enum {
 
 static const struct option long_options[] = {
     {"machine", required_argument, NULL, 'm'},
+    {"topo", required_argument, NULL, OPT_TOPO},
+    {"ranks", required_argument, NULL, OPT_RANKS},
     {"local-bandwidth", required_argument, NULL, OPT_LOCAL_BANDWIDTH},
     {"local-latency", required_argument, NULL, OPT_LOCAL_LATENCY},
     {"host-bandwidth", required_argument, NULL, OPT_HOST_BANDWIDTH},
@@ -212,11 +219,19 @@ static const struct option long_options[] = {
 static int parse_machine_option(struct plan_options *o, int c)
 {
     static const char *const launches[] = {"host", "one", "lanes", NULL};
+    int64_t count = 0;
     int index, err;
 
     switch (c) {
     case 'm':
         return parse_machine(o, optarg);
+    case OPT_TOPO:
+        o->topo = o->machine = optarg;
+        return 0;
+    case OPT_RANKS:
+        err = parse_count("--ranks", optarg, PLAN_MAX_RANKS, &count);
+        o->asked_ranks = (int)count;
+        return err;
     case OPT_LOCAL_BANDWIDTH:
         return parse_number("--local-bandwidth", optarg, 1e-6, 1e9, &o->bandwidth[RI_LANE_LOCAL]);
     case OPT_LOCAL_LATENCY:
@@ -381,7 +396,7 @@ static int refuse_outputs(const struct plan_options *o)
 static int refuse_together(struct plan_options *o)
 {
     if (!o->ranks)
-        plan_say("--machine is missing, as --machine 2x4");
+        plan_say("--machine is missing, as --machine 2x4, or --topo");
     else if (o->tokens < o->ranks)
         plan_say("--tokens %lld: fewer than the %d ranks of --machine %s", (long long)o->tokens,
                  o->ranks, o->machine);
@@ -398,6 +413,19 @@ static int refuse_together(struct plan_options *o)
     return -1;
 }
 
+/* What nobody has given. */
+static void set_links(struct plan_options *o)
+{
+    static const double bandwidth[RI_LANES] = {10e9, 1.25e9}, latency[RI_LANES] = {2e-6, 20e-6};
+
+    for (int lane = 0; lane < RI_LANES; lane++) {
+        o->bandwidth[lane] = o->bandwidth[lane] < 0 ? bandwidth[lane] : o->bandwidth[lane];
+        o->latency[lane] = o->latency[lane] < 0 ? latency[lane] : o->latency[lane];
+    }
+    if (o->shared_nic < 0)
+        o->shared_nic = 0;
+}
+
 int plan_options_parse(struct plan_options *options, int argc, char **argv)
 {
     int c;
@@ -407,8 +435,9 @@ int plan_options_parse(struct plan_options *options, int argc, char **argv)
                                      .head_dim = 128,
                                      .batch = 1,
                                      .dtype_bytes = 4,
-                                     .bandwidth = {10e9, 1.25e9},
-                                     .latency = {2e-6, 20e-6},
+                                     .bandwidth = {-1, -1},
+                                     .latency = {-1, -1},
+                                     .shared_nic = -1,
                                      .flops = 2000e9,
                                      .forward_wanted = 1,
                                      .backward_wanted = 1,
@@ -420,6 +449,9 @@ int plan_options_parse(struct plan_options *options, int argc, char **argv)
         plan_say("'%s' is no option", argv[optind]);
         return -1;
     }
+    if (options->topo && plan_topo_apply(options) < 0)
+        return -1;
+    set_links(options);
     if (!options->kv_heads)
         options->kv_heads = options->q_heads;
     if (!options->v_dim)

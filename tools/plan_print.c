@@ -23,13 +23,24 @@ static void buffers_text(const struct ri_candidate *one, char *text, size_t byte
                                      ri_bundle_names[b], one->own_blocks[b]);
 }
 
+static const char *nic_text(const struct plan_options *o, char *text, size_t bytes)
+{
+    if (o->shared_nic > 1)
+        snprintf(text, bytes, "shared by %d ranks", o->shared_nic);
+    else
+        snprintf(text, bytes, "%s", o->shared_nic ? "shared by the ranks of a host" : "for each rank");
+    return text;
+}
+
 static void print_head(const struct plan_options *o, const struct plan_pass *passes, int count)
 {
+    char nics[64];
+
     printf("machine %s: %d rank%s on %d host%s; local %g GB/s, %g us; host %g GB/s, %g us, %s\n",
            o->machine, o->ranks, o->ranks == 1 ? "" : "s", o->hosts, o->hosts == 1 ? "" : "s",
            o->bandwidth[RI_LANE_LOCAL] / 1e9, o->latency[RI_LANE_LOCAL] * 1e6,
            o->bandwidth[RI_LANE_HOST] / 1e9, o->latency[RI_LANE_HOST] * 1e6,
-           o->shared_nic ? "shared by the ranks of a host" : "for each rank");
+           nic_text(o, nics, sizeof(nics)));
     printf("%lld tokens, %lld query and %lld key heads of %lld, values of %lld, batch %lld; mask "
            "%s; launch %s%s\n",
            (long long)o->tokens, (long long)o->q_heads, (long long)o->kv_heads,

@@ -80,6 +80,7 @@ static int price_pass(const struct plan_options *o, int backward, struct plan_pa
 {
     struct ri_candidate_query query = {.ranks = o->ranks,
                                        .host = o->host,
+                                       .order = o->order,
                                        .cost = &pass->cost,
                                        .backward = backward,
                                        .schedule = o->schedule,
@@ -239,6 +240,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     result = run(&options, passes);
+    free(options.order);
     if (fflush(stdout) || ferror(stdout)) {
         plan_say("standard output: %s", strerror(errno));
         return EXIT_FAILED;

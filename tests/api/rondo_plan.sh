@@ -50,6 +50,19 @@ out_has 'shared by the ranks of a host'
 out_has 'launch lanes$'
 told
 
+expect "takes a topology" 0 --topo 'host:2 numa:2 gpu:4 nic:2 nvlink:300 pcie:25 net:12.5' --pass forward
+out_has ': 8 ranks on 2 hosts; local 300 GB/s, .*; host 12.5 GB/s, .*, shared by 2 ranks'
+told
+
+expect "what is given goes before a topology" 0 --host-bandwidth 3 --topo 'host:3 nic:1 net:12.5' --ranks 6 \
+    --local-bandwidth 7 --print 1 --pass forward
+out_has ': 6 ranks on 3 hosts; local 7 GB/s, .*; host 3 GB/s, .*, shared by 2 ranks'
+told
+
+expect "a topology that is none" 2 --topo host:many
+err_has 'many'
+told
+
 expect "one variant" 0 -m 2x4 --variant chunked --pass forward
 [ "$(grep -c '^[* ] forward ' "$work/out")" -eq 1 ] || echo "not one row" >> "$work/why"
 told
