@@ -258,15 +258,13 @@ static void read_interface(struct ri_nics *nics, const char *name, long long typ
 }
 
 /* Adds what an interface says to the RDMA ports that it is of, else it is a port of its own. */
-static void read_one(struct ri_nics *nics, const struct ifaddrs *all, const char *name)
+static void read_one(struct ri_nics *nics, const char *name)
 {
     long long type = ri_nics_number(nics, -1, FOLDER "/%s/type", name);
     int with_rdma = 0;
 
     if (type < 0) /* no interface: bonding_masters */
         return;
-    if (all)
-        note_addresses(nics, all, name);
     for (int i = 0; i < nics->count; i++)
         if (nics->ports[i].nic.device[0] && strcmp(nics->ports[i].nic.netdev, name) == 0) {
             merge(nics, name, &nics->ports[i]);
@@ -276,17 +274,30 @@ static void read_one(struct ri_nics *nics, const struct ifaddrs *all, const char
         read_interface(nics, name, type);
 }
 
+/* Of all interfaces first: the addresses of an RDMA port may be those of a VLAN that comes later. */
+static void note_all_addresses(struct ri_nics *nics, const char *names)
+{
+    struct ifaddrs *all = NULL;
+    char name[IF_NAMESIZE];
+
+    if (!ri_source_is_live(nics->source) || getifaddrs(&all))
+        return;
+    for (; *names; names += strcspn(names, "\n"), names += *names == '\n')
+        if (strcspn(names, "\n") < sizeof(name)) {
+            snprintf(name, sizeof(name), "%.*s", (int)strcspn(names, "\n"), names);
+            note_addresses(nics, all, name);
+        }
+    freeifaddrs(all);
+}
+
 void ri_netdev_read(struct ri_nics *nics)
 {
     char *names = ri_source_list(nics->source, FOLDER), *rest, *name;
-    struct ifaddrs *all = NULL;
 
-    if (ri_source_is_live(nics->source) && getifaddrs(&all))
-        all = NULL;
+    if (names)
+        note_all_addresses(nics, names);
     for (name = names ? strtok_r(names, "\n", &rest) : NULL; name; name = strtok_r(NULL, "\n", &rest))
         if (strlen(name) < IF_NAMESIZE)
-            read_one(nics, all, name);
+            read_one(nics, name);
     free(names);
-    if (all)
-        freeifaddrs(all);
 }
