@@ -80,23 +80,23 @@ static void identify(struct ri_source *source, struct ri_topo_object *host)
         snprintf(host->id, sizeof(host->id), "%s %.*s", boot, (int)(sizeof(host->id) - sizeof(boot) - 1), host->name);
 }
 
-/* hwloc reads speeds of links from registers, which not everyone may, and not what a link could do. */
+/* hwloc reads speeds of links from registers, which not everyone may, and not what a link could do.  GPUs that
+ * sleep slow down their link, which is that of the bridge above, too: it counts as it runs when they work. */
 static void find_links(struct ri_source *source, struct ri_topo *topo)
 {
     for (int32_t i = 0; i < topo->object_count; i++) {
         struct ri_topo_object *object = &topo->objects[i];
-        struct ri_pci pci;
-        char path[64];
+        double link, full;
+        char folder[64];
 
-        if (object->kind < RI_TOPO_BRIDGE || !object->pci[0])
+        if (object->kind != RI_TOPO_BRIDGE || !object->pci[0])
             continue;
-        snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", object->pci);
-        if (ri_pci_read(source, path, &pci))
-            continue;
-        if (pci.link_gbps > 0)
-            object->link_gbps = pci.link_gbps;
-        if (object->link_gbps > 0 && pci.full_gbps > object->link_gbps * 1.01)
-            object->full_gbps = pci.full_gbps;
+        snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%s", object->pci);
+        ri_pci_busy_link(source, folder, &link, &full);
+        if (link > 0) {
+            object->link_gbps = link;
+            object->full_gbps = full > link * 1.01 ? full : 0;
+        }
     }
 }
 

@@ -237,6 +237,30 @@ static void gpus_are_found_by_their_class(void **state)
     fake_remove(&fake);
 }
 
+/* The bridge above has the same link, which must not count as slow for that. */
+static void sleeping_gpus_have_fast_links(void **state)
+{
+    static const char bridge[] = "/sys/devices/pci0000:00/0000:00:01.0";
+    struct ri_topo *topo = NULL;
+    struct ri_source *source;
+    struct fake fake;
+
+    fake_make(&fake);
+    make_gpus(&fake, 2);
+    fake_pci(&fake, bridge, "0x060400", "0x8086", 0);
+    fake_file(&fake, "2.5 GT/s PCIe", "%s/current_link_speed", bridge);
+    fake_file(&fake, "8.0 GT/s PCIe", "/sys/devices/pci0000:01/0000:01:01.0/max_link_speed");
+    source = ri_source_open(fake.root);
+    assert_int_equal(ri_topo_discover(source, &topo), 0);
+    assert_float_equal(topo->objects[gpu_at(topo, 0)].link_gbps, 31.5, 0.02);
+    assert_true(topo->objects[gpu_at(topo, 0)].full_gbps == 0);
+    /* A slow slot remains one. */
+    assert_float_equal(topo->objects[gpu_at(topo, 1)].link_gbps, 15.75, 0.02);
+    ri_topo_destroy(topo);
+    ri_source_close(source);
+    fake_remove(&fake);
+}
+
 static void pairs_are_linked(void **state)
 {
     struct ri_topo *topo = find_with_library(FOUR_IN_PAIRS, 4);
@@ -423,6 +447,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_are_found_by_their_class),
+        cmocka_unit_test(sleeping_gpus_have_fast_links),
         cmocka_unit_test(pairs_are_linked),
         cmocka_unit_test(switches_link_all_pairs),
         cmocka_unit_test(a_processor_may_be_linked),

@@ -264,9 +264,9 @@ static void add_gpu(const struct fake *fake, const char *root, const char *id, c
     fake_file(fake, "0x030200", "%s/class", path);
     fake_file(fake, "0x10de", "%s/vendor", path);
     fake_file(fake, "0x20b2", "%s/device", path);
-    fake_file(fake, "8.0 GT/s PCIe", "%s/current_link_speed", path);
+    fake_file(fake, "2.5 GT/s PCIe", "%s/current_link_speed", path); /* it sleeps */
     fake_file(fake, "16.0 GT/s PCIe", "%s/max_link_speed", path);
-    fake_file(fake, "16", "%s/current_link_width", path);
+    fake_file(fake, "8", "%s/current_link_width", path);
     fake_file(fake, "16", "%s/max_link_width", path);
     snprintf(text, sizeof(text), "%s%s/config", fake->root, path);
     out = fopen(text, "w");
