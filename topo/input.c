@@ -16,29 +16,32 @@
 
 enum { MOST_BYTES = 64 << 20 };
 
-/* A machine that is here, or a folder that stands for its root. */
-static int read_root(const char *root, struct ri_topo **topo)
+/* Hands on the source that a tree came from, unless it fails. */
+static int discover(struct ri_source *made, struct ri_topo **topo, struct ri_source **source)
 {
-    struct ri_source *source = ri_source_open(root);
-    int err;
+    int err = ri_topo_discover(made, topo);
 
-    if (!source)
-        return ri_error(RONDO_ERR_MEMORY, "no memory to look at a host");
-    err = ri_topo_discover(source, topo);
-    ri_source_close(source);
+    if (err)
+        ri_source_close(made);
+    else
+        *source = made;
     return err;
 }
 
-static int read_recording(const char *text, size_t bytes, struct ri_topo **topo)
+/* A machine that is here, or a folder that stands for its root. */
+static int read_root(const char *root, struct ri_topo **topo, struct ri_source **source)
 {
-    struct ri_source *source;
-    int err = ri_source_replay(text, bytes, &source);
+    struct ri_source *made = ri_source_open(root);
 
-    if (err)
-        return err;
-    err = ri_topo_discover(source, topo);
-    ri_source_close(source);
-    return err;
+    return made ? discover(made, topo, source) : ri_error(RONDO_ERR_MEMORY, "no memory to look at a host");
+}
+
+static int read_recording(const char *text, size_t bytes, struct ri_topo **topo, struct ri_source **source)
+{
+    struct ri_source *made;
+    int err = ri_source_replay(text, bytes, &made);
+
+    return err ? err : discover(made, topo, source);
 }
 
 /* The root element tells who has written XML. */
@@ -57,14 +60,14 @@ static int read_xml(const char *text, size_t bytes, struct ri_topo **topo)
 }
 
 /* text has a 0 after its bytes. */
-static int read_text(const char *text, size_t bytes, struct ri_topo **topo)
+static int read_text(const char *text, size_t bytes, struct ri_topo **topo, struct ri_source **source)
 {
     size_t blank = strspn(text, " \t\r\n");
 
     if (strlen(text) != bytes)
         return ri_error(RONDO_ERR_ARGUMENT, "a text with a byte 0 at %zu describes no machine", strlen(text));
     if (ri_records_are_in(text, bytes))
-        return read_recording(text, bytes, topo);
+        return read_recording(text, bytes, topo, source);
     if (strncmp(text, RI_TOPO_PACK_HEADER, strlen(RI_TOPO_PACK_HEADER)) == 0)
         return ri_topo_unpack(text, topo);
     if (text[blank] == '<')
@@ -109,7 +112,7 @@ static int load(int file, char **text, size_t *bytes)
     return ri_error(RONDO_ERR_MEMORY, "no memory to read it");
 }
 
-static int read_file(int file, struct ri_topo **topo)
+static int read_file(int file, struct ri_topo **topo, struct ri_source **source)
 {
     size_t bytes = 0;
     char *text = NULL;
@@ -117,7 +120,7 @@ static int read_file(int file, struct ri_topo **topo)
 
     if (err)
         return err;
-    err = read_text(text, bytes, topo);
+    err = read_text(text, bytes, topo, source);
     free(text);
     return err;
 }
@@ -131,13 +134,14 @@ static int name_error(int err, const char *name)
     return ri_error(err, "%.200s: %s", name, why);
 }
 
-int ri_topo_read(const char *what, struct ri_topo **topo)
+int ri_topo_read_source(const char *what, struct ri_topo **topo, struct ri_source **source)
 {
     struct stat info;
     int file, err;
 
+    *source = NULL;
     if (!what || !*what)
-        return read_root("", topo);
+        return read_root("", topo, source);
     file = open(what, O_RDONLY | O_CLOEXEC);
     if (file < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) && strchr(what, ':'))
         return ri_topo_from_text(what, topo);
@@ -145,9 +149,18 @@ int ri_topo_read(const char *what, struct ri_topo **topo)
         return ri_error(RONDO_ERR_ARGUMENT, "%.200s: %s; expected a file, a folder that stands for /, or a text such "
                         "as 'host:2 gpu:4'", what, ri_errno_text(errno));
     if (fstat(file, &info) == 0 && S_ISDIR(info.st_mode))
-        err = read_root(what, topo);
+        err = read_root(what, topo, source);
     else
-        err = read_file(file, topo);
+        err = read_file(file, topo, source);
     close(file);
     return err ? name_error(err, what) : 0;
+}
+
+int ri_topo_read(const char *what, struct ri_topo **topo)
+{
+    struct ri_source *source;
+    int err = ri_topo_read_source(what, topo, &source);
+
+    ri_source_close(source);
+    return err;
 }

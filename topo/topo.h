@@ -244,5 +244,8 @@ int ri_topo_unpack(const char *text, struct ri_topo **topo);
 /* input.c: NULL or "": this host; the name of a file of any of these forms, told apart by what is in it; a folder
  * that stands for "/"; or the text of text.c itself. */
 int ri_topo_read(const char *what, struct ri_topo **topo);
+/* The same, with the source of a machine or a recording, to be closed; NULL of what only describes one, and on
+ * failure. */
+int ri_topo_read_source(const char *what, struct ri_topo **topo, struct ri_source **source);
 
 #endif
