@@ -47,6 +47,9 @@ struct doctor_finding {
     int items;         /* listed in text, or counted at its end */
 };
 
+/* How a notice begins that the check of GPUs passes on. */
+#define DOCTOR_LOST_LINKS "links between GPUs are unknown"
+
 typedef void doctor_check(const struct doctor_facts *facts, struct doctor_finding *finding);
 
 /* ---- doctor_look.c ---- */
@@ -56,6 +59,8 @@ void doctor_look(struct ri_source *source);
 
 /* ---- doctor_facts.c ---- */
 
+/* Looks, and reads all that doctor_gather would, so that a recording has it. */
+void doctor_keep(struct ri_source *source);
 /* source NULL: the tree was described, and nothing is known of what runs on it.  Places ranks: so many on each
  * host, 0: as the tree says.  An error of ri_topo_place. */
 int doctor_gather(struct ri_source *source, struct ri_topo *topo, int ranks, enum doctor_fabric fabric,

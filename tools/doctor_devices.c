@@ -264,9 +264,16 @@ void doctor_numa(const struct doctor_facts *facts, struct doctor_finding *findin
         doctor_say(finding, DOCTOR_PASS, several ? "every device has its NUMA node" : "one node: all places are near");
 }
 
+/* What discovery says of links it could not see; NULL: nothing. */
+static const char *lost_links(const struct ri_topo *topo)
+{
+    return topo->notices ? strstr(topo->notices, DOCTOR_LOST_LINKS) : NULL;
+}
+
 void doctor_gpus(const struct doctor_facts *facts, struct doctor_finding *finding)
 {
     const struct ri_topo *topo = facts->topo;
+    const char *lost = lost_links(topo);
     int gpus = 0, nameless = 0;
 
     for (int32_t i = 0; i < topo->object_count; i++) {
@@ -275,9 +282,11 @@ void doctor_gpus(const struct doctor_facts *facts, struct doctor_finding *findin
     }
     if (gpus == 0 || !facts->is_looked_at) {
         doctor_say(finding, DOCTOR_SKIP, gpus ? "a description says nothing of drivers" : "there are no GPUs");
-    } else if (nameless) {
-        doctor_say(finding, DOCTOR_WARN, "of %d of %d GPU%s no driver tells anything: links between them may be missing",
-                   nameless, gpus, plural(gpus));
+    } else if (lost || nameless) {
+        if (lost)
+            doctor_item(finding, DOCTOR_WARN, "%.*s", (int)strcspn(lost, "\n"), lost);
+        if (nameless)
+            doctor_item(finding, DOCTOR_WARN, "the driver knows nothing of %d of %d GPU%s", nameless, gpus, plural(gpus));
         doctor_remedy(finding, "install the driver with its libnvidia-ml.so.1 (NVML); docker --gpus all, with utility in "
                       "the capabilities of the driver");
     } else {

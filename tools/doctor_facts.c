@@ -9,7 +9,7 @@
 #include "tools/doctor.h"
 #include "topo/find.h"
 
-enum { CAP_IPC_LOCK_BIT = 14 };
+enum { CAP_IPC_LOCK_BIT = 14, MOST_ERRNO = 4095, MOST_THREADS = 1024 };
 
 static long long ask_number(struct ri_source *source, const char *name, long long fallback)
 {
@@ -23,6 +23,14 @@ static long long ask_number(struct ri_source *source, const char *name, long lon
     }
     free(text);
     return number;
+}
+
+/* What is out of range, nobody has said. */
+static int ask_whole(struct ri_source *source, const char *name, int least, int most, int fallback)
+{
+    long long number = ask_number(source, name, fallback);
+
+    return number >= least && number <= most ? (int)number : fallback;
 }
 
 static int has_word(const char *text, const char *word)
@@ -103,7 +111,7 @@ static void gather_limits(struct ri_source *source, struct doctor_facts *facts)
 /* No more than fits, whatever a recording says. */
 static int64_t bytes_of(double bytes)
 {
-    return bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
+    return bytes > 0 ? (bytes < 9e18 ? (int64_t)bytes : INT64_MAX) : 0;
 }
 
 static void gather_groups(struct ri_source *source, struct doctor_facts *facts)
@@ -120,13 +128,21 @@ static void gather_system(struct ri_source *source, struct doctor_facts *facts)
 {
     gather_groups(source, facts);
     gather_limits(source, facts);
-    facts->memfd_errno = (int)ask_number(source, "doctor/memfd", DOCTOR_UNKNOWN);
-    facts->cma_errno = (int)ask_number(source, "doctor/cma", DOCTOR_UNKNOWN);
-    facts->threads = (int)ask_number(source, "doctor/threads", 1);
+    facts->memfd_errno = ask_whole(source, "doctor/memfd", 0, MOST_ERRNO, DOCTOR_UNKNOWN);
+    facts->cma_errno = ask_whole(source, "doctor/cma", 0, MOST_ERRNO, DOCTOR_UNKNOWN);
+    facts->threads = ask_whole(source, "doctor/threads", 1, MOST_THREADS, 1);
     facts->ptrace_scope = (int)ri_source_number(source, "/proc/sys/kernel/yama/ptrace_scope", DOCTOR_UNKNOWN);
     facts->seccomp = seccomp_of(source);
     gather_build(source, facts);
     gather_uct(source, facts);
+}
+
+void doctor_keep(struct ri_source *source)
+{
+    struct doctor_facts unused = { .topo = NULL };
+
+    doctor_look(source);
+    gather_system(source, &unused);
 }
 
 /* ---- ranks ---- */

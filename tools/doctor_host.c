@@ -11,14 +11,22 @@
 static const int64_t ucx_rank_bytes = 8 << 20, shm_rank_bytes = 64 << 20;
 static const int64_t least_rank_memory = 1 << 30;
 
-static double mib(int64_t bytes)
-{
-    return (double)bytes / (1 << 20);
-}
+/* "64 MiB", "23.5 GiB". */
+struct size_text {
+    char text[32];
+};
 
-static double gib(int64_t bytes)
+static struct size_text size_of(int64_t bytes)
 {
-    return (double)bytes / (1 << 30);
+    static const char *const units[] = { "KiB", "MiB", "GiB", "TiB" };
+    double size = (double)bytes / 1024;
+    struct size_text out;
+    int unit = 0;
+
+    for (; size >= 1024 && unit < 3; unit++)
+        size /= 1024;
+    snprintf(out.text, sizeof(out.text), "%.4g %s", size, units[unit]);
+    return out;
 }
 
 static void say_unknown(const struct doctor_facts *facts, struct doctor_finding *finding, const char *what)
@@ -44,7 +52,7 @@ void doctor_memlock(const struct doctor_facts *facts, struct doctor_finding *fin
         if (facts->memlock_bytes < 0)
             doctor_say(finding, DOCTOR_PASS, "unlimited");
         else
-            doctor_say(finding, DOCTOR_PASS, "%.4g MiB%s", mib(facts->memlock_bytes),
+            doctor_say(finding, DOCTOR_PASS, "%s%s", size_of(facts->memlock_bytes).text,
                        facts->wants_fabric ? "" : "; no fabric is asked for");
         return;
     }
@@ -54,7 +62,7 @@ void doctor_memlock(const struct doctor_facts *facts, struct doctor_finding *fin
         doctor_remedy(finding, "%.300s", remedy + 2);
     }
     if (facts->may_lock_all)
-        doctor_say(finding, DOCTOR_WARN, "%.400s, unless they have CAP_IPC_LOCK as this process has", text);
+        doctor_say(finding, DOCTOR_WARN, "%.400s, unless a process has CAP_IPC_LOCK, as this one does", text);
     else
         doctor_say(finding, DOCTOR_FAIL, "%.500s", text);
 }
@@ -65,17 +73,17 @@ static void judge_shm_blocks(const struct doctor_facts *facts, struct doctor_fin
     int64_t need = facts->ranks * shm_rank_bytes;
 
     if (facts->shm_free_bytes >= need) {
-        doctor_say(finding, DOCTOR_PASS, "%.4g MiB free in /dev/shm, which blocks of %d ranks share",
-                   mib(facts->shm_free_bytes), facts->ranks);
+        doctor_say(finding, DOCTOR_PASS, "%s free in /dev/shm, which blocks of %d ranks share",
+                   size_of(facts->shm_free_bytes).text, facts->ranks);
         return;
     }
     if (facts->shm_free_bytes < 0)
         doctor_say(finding, DOCTOR_FAIL, "neither memfd_create (%s) nor /dev/shm is there: ranks of a host have "
                    "no memory to share", strerror(facts->memfd_errno));
     else
-        doctor_say(finding, DOCTOR_FAIL, "%.4g MiB of %.4g MiB free in /dev/shm, where blocks of %d ranks lie as "
-                   "memfd_create does not work (%s): they need %.4g MiB or more", mib(facts->shm_free_bytes),
-                   mib(facts->shm_bytes), facts->ranks, strerror(facts->memfd_errno), mib(need));
+        doctor_say(finding, DOCTOR_FAIL, "%s of %s free in /dev/shm, where blocks of %d ranks lie as "
+                   "memfd_create does not work (%s): they need %s or more", size_of(facts->shm_free_bytes).text,
+                   size_of(facts->shm_bytes).text, facts->ranks, strerror(facts->memfd_errno), size_of(need).text);
     doctor_remedy(finding, "mount -o remount,size=50%% /dev/shm; docker --shm-size=16g or --ipc=host; Kubernetes: an "
                   "emptyDir of medium Memory at /dev/shm");
 }
@@ -93,16 +101,16 @@ void doctor_shm(const struct doctor_facts *facts, struct doctor_finding *finding
         return;
     }
     if (facts->shm_free_bytes >= need) {
-        doctor_say(finding, DOCTOR_PASS, "%.4g MiB free in /dev/shm, %d rank%s may need %.4g MiB",
-                   mib(facts->shm_free_bytes), facts->ranks, facts->ranks == 1 ? "" : "s", mib(need));
+        doctor_say(finding, DOCTOR_PASS, "%s free in /dev/shm, %d rank%s may need %s",
+                   size_of(facts->shm_free_bytes).text, facts->ranks, facts->ranks == 1 ? "" : "s", size_of(need).text);
         return;
     }
     if (facts->shm_free_bytes < 0)
         doctor_say(finding, DOCTOR_WARN, "/dev/shm is not there: UCX, NCCL and PyTorch miss it, Rondo's shm does not");
     else
-        doctor_say(finding, DOCTOR_WARN, "%.4g MiB of %.4g MiB free in /dev/shm, %d ranks may need %.4g MiB: UCX goes "
-                   "on without it, others die of it", mib(facts->shm_free_bytes), mib(facts->shm_bytes), facts->ranks,
-                   mib(need));
+        doctor_say(finding, DOCTOR_WARN, "%s of %s free in /dev/shm, %d ranks may need %s: UCX goes "
+                   "on without it, others die of it", size_of(facts->shm_free_bytes).text, size_of(facts->shm_bytes).text, facts->ranks,
+                   size_of(need).text);
     doctor_remedy(finding, "mount -o remount,size=50%% /dev/shm; docker --shm-size=1g or --ipc=host; Kubernetes: an "
                   "emptyDir of medium Memory at /dev/shm");
 }
@@ -173,11 +181,11 @@ void doctor_memory(const struct doctor_facts *facts, struct doctor_finding *find
     if (limit <= 0 || (facts->memory_bytes > 0 && limit > facts->memory_bytes))
         limit = facts->memory_bytes;
     if (limit / (facts->ranks ? facts->ranks : 1) >= least_rank_memory) {
-        doctor_say(finding, DOCTOR_PASS, "%.4g GiB may be used", gib(limit));
+        doctor_say(finding, DOCTOR_PASS, "%s may be used", size_of(limit).text);
         return;
     }
-    doctor_say(finding, DOCTOR_WARN, "%.4g GiB may be used%s: less than %.4g GiB for each of %d ranks", gib(limit),
-               limit == facts->memory_limit_bytes ? " (limit of the cgroup)" : "", gib(least_rank_memory), facts->ranks);
+    doctor_say(finding, DOCTOR_WARN, "%s may be used%s: less than %s for each of %d ranks", size_of(limit).text,
+               limit == facts->memory_limit_bytes ? " (limit of the cgroup)" : "", size_of(least_rank_memory).text, facts->ranks);
     doctor_remedy(finding, "raise the limit (cgroup memory.max, docker --memory, Slurm --mem), or start fewer ranks");
 }
 
@@ -198,8 +206,10 @@ void doctor_ucx(const struct doctor_facts *facts, struct doctor_finding *finding
 
 void doctor_ucx_gpus(const struct doctor_facts *facts, struct doctor_finding *finding)
 {
-    int gpus = ri_topo_count(facts->topo, 0, RI_TOPO_GPU);
+    int gpus = 0;
 
+    for (int32_t i = 0; i < facts->topo->object_count; i++)
+        gpus += facts->topo->objects[i].kind == RI_TOPO_GPU;
     if (gpus == 0) {
         doctor_say(finding, DOCTOR_SKIP, "there are no GPUs");
     } else if (!facts->uct[0]) {
@@ -240,10 +250,15 @@ void doctor_libraries(const struct doctor_facts *facts, struct doctor_finding *f
         doctor_say(finding, DOCTOR_PASS, "hwloc%s built in", facts->has_verbs ? " and libibverbs" : " is");
 }
 
-/* What processors and memory may be used, other checks have said. */
+/* Other checks have said which processors and memory may be used, and what of GPUs is not seen. */
 static int is_said(const char *line)
 {
-    return strncmp(line, "this process may use ", strlen("this process may use ")) == 0;
+    static const char *const said[] = { "this process may use ", DOCTOR_LOST_LINKS };
+
+    for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++)
+        if (strncmp(line, said[i], strlen(said[i])) == 0)
+            return 1;
+    return 0;
 }
 
 void doctor_notices(const struct doctor_facts *facts, struct doctor_finding *finding)

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "tools/doctor.h"
+#include "tools/topo_doctor.h"
 #include "tools/topo_options.h"
 #include "tools/topo_view.h"
 #include "topo/source.h"
@@ -29,7 +31,7 @@ static int write_whole(const char *name, const char *option, const char *text)
     return failed ? EXIT_FAILED : 0;
 }
 
-/* Discovers with a source of our own, so that what was read is at hand. */
+/* Discovers with a source of our own, so that what was read is at hand; with what a doctor asks for, too. */
 static int discover(const struct topo_options *o, struct ri_topo **topo)
 {
     struct ri_source *source = ri_source_open("");
@@ -37,6 +39,7 @@ static int discover(const struct topo_options *o, struct ri_topo **topo)
     int result = EXIT_FAILED;
 
     if (source && ri_topo_discover(source, topo) == 0) {
+        doctor_keep(source);
         recording = ri_source_recording(source);
         result = recording ? write_whole(o->record, "--record", recording) : EXIT_FAILED;
         if (!recording)
@@ -187,6 +190,8 @@ int main(int argc, char **argv)
     struct ri_topo *topo;
     int result;
 
+    if (argc > 1 && strcmp(argv[1], "doctor") == 0)
+        return topo_doctor(argc - 1, argv + 1);
     if (topo_options_parse(&options, argc, argv) < 0) {
         fprintf(stderr, "Try 'rondo-topo --help'.\n");
         return EXIT_USAGE;

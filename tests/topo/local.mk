@@ -115,6 +115,7 @@ EXTRA_DIST += \
 	tests/topo/nvlink8.case tests/topo/nvlink8.out \
 	tests/topo/one_per_host.case tests/topo/one_per_host.out \
 	tests/topo/round_robin.case tests/topo/round_robin.out
+dist_check_SCRIPTS += tests/topo/doctor.sh
 dist_check_SCRIPTS += tests/topo/rondo_topo.sh
 EXTRA_DIST += tests/topo/screens/screen.out
 EXTRA_DIST += tests/topo/screens/tree.out

@@ -393,7 +393,10 @@ static void gpus_that_no_driver_knows(void **state)
 
     expect(&facts, "gpus", DOCTOR_PASS, "4 GPUs known", "");
     named(&facts, "gpu 3")->id[0] = 0;
-    expect(&facts, "gpus", DOCTOR_WARN, "of 1 of 4 GPUs", "NVML");
+    expect(&facts, "gpus", DOCTOR_WARN, "nothing of 1 of 4 GPUs", "NVML");
+    ri_topo_notice(tree(&facts), DOCTOR_LOST_LINKS ": no library");
+    expect(&facts, "gpus", DOCTOR_WARN, "unknown: no library; the driver", "NVML");
+    expect(&facts, "notices", DOCTOR_PASS, "could be found out", "");
     release(&facts);
     facts = (struct doctor_facts){ .topo = machine_add(NULL, 1, 1, 0, 1, NULL), .is_looked_at = 1 };
     expect(&facts, "gpus", DOCTOR_SKIP, "no GPUs", "");

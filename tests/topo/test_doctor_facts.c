@@ -142,11 +142,66 @@ static void this_machine_is_looked_at(void **state)
     ri_source_close(source);
 }
 
+/* Returns whether it could be read at all. */
+static int judge_mutant(const char *text, size_t bytes)
+{
+    struct doctor_finding all[DOCTOR_CHECKS];
+    struct doctor_facts facts;
+    struct ri_source *source;
+    struct ri_topo *topo;
+
+    if (ri_source_replay(text, bytes, &source))
+        return 0;
+    assert_int_equal(ri_topo_discover(source, &topo), 0);
+    assert_int_equal(doctor_gather(source, topo, 4, DOCTOR_FABRIC_YES, &facts), 0);
+    doctor_judge(&facts, all);
+    for (int i = 0; i < DOCTOR_CHECKS; i++)
+        assert_true(all[i].text[0] && all[i].verdict < DOCTOR_VERDICTS);
+    release(&facts);
+    ri_source_close(source);
+    return 1;
+}
+
+/* Whatever bytes a recording has, it is refused or judged. */
+static void hostile_recordings_are_refused_or_judged(void **state)
+{
+    struct fake fake;
+    struct ri_source *source;
+    char *recording, *mutant;
+    uint64_t random = 7;
+    size_t bytes;
+    int judged = 0;
+
+    fake_make(&fake);
+    make_proc(&fake, "0 0 4294967295");
+    source = ri_source_open(fake.root);
+    for (size_t i = 0; i < sizeof(notes) / sizeof(*notes); i++)
+        ri_source_note(source, notes[i][0], notes[i][1]);
+    assert_facts(source);
+    recording = ri_source_recording(source);
+    fake_remove(&fake);
+    ri_source_close(source);
+    bytes = strlen(recording);
+    mutant = malloc(bytes + 1);
+    for (int round = 0; round < 3000; round++) {
+        memcpy(mutant, recording, bytes + 1);
+        for (int i = 0; i <= round % 4; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            mutant[(random >> 33) % bytes] = "0189-xe .\n\"a\\\xff"[(random >> 24) % 14];
+        }
+        judged += judge_mutant(mutant, bytes);
+    }
+    assert_true(judged > 500 && judged < 3000);
+    free(mutant);
+    free(recording);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_come_from_a_recording_too),
         cmocka_unit_test(half_a_machine_is_no_error),
+        cmocka_unit_test(hostile_recordings_are_refused_or_judged),
         cmocka_unit_test(this_machine_is_looked_at),
     };
 
