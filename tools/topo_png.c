@@ -6,7 +6,7 @@
 #include "build-config.h"
 #include "tools/topo_view.h"
 
-#if HAVE_RSVG
+#ifdef HAVE_RSVG
 #include <librsvg/rsvg.h>
 
 enum { PIXELS_EACH = 2, PIXELS_MAX = 30000 };

@@ -14,7 +14,7 @@
 #include "topo/source.h"
 #include "topo/topo.h"
 
-#if HAVE_HWLOC
+#ifdef HAVE_HWLOC
 
 #include "topo/hwloc_build.h"
 #include "topo/hwloc_xml.h"

@@ -5,7 +5,7 @@
 #include "build-config.h"
 #include "topo/nccl.h"
 
-#if HAVE_EXPAT
+#ifdef HAVE_EXPAT
 #include <expat.h>
 
 enum { MAX_BYTES = 16 << 20 };

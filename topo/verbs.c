@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if HAVE_VERBS
+#ifdef HAVE_VERBS
 #include <infiniband/verbs.h>
 #endif
 
@@ -16,7 +16,7 @@
 
 /* ---- the library ---- */
 
-#if HAVE_VERBS
+#ifdef HAVE_VERBS
 
 static void **list(int *count)
 {

@@ -71,7 +71,7 @@ static void files_are_told_apart(void **state)
     assert_string_equal(topo->objects[0].name, "far");
     ri_topo_destroy(topo);
     free(text);
-#if HAVE_HWLOC
+#ifdef HAVE_HWLOC
     reads("<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">"
           "<object type=\"Machine\" os_index=\"0\" gp_index=\"1\" cpuset=\"0x1\" complete_cpuset=\"0x1\" "
           "allowed_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\">"
@@ -91,7 +91,7 @@ static void xml_of_nccl_is_read(void **state)
     struct ri_topo *topo = NULL;
 
     (void)state;
-#if HAVE_EXPAT
+#ifdef HAVE_EXPAT
     reads(text, 1);
     (void)topo;
 #else

@@ -212,7 +212,7 @@ static void nodes_are_found_with_and_without_hwloc(void **state)
     assert_string_equal(topo->objects[0].name, "far");
     assert_string_equal(topo->objects[0].id, "01234567-89ab-cdef-0123-456789abcdef far");
     assert_int_equal(topo->objects[0].cpu_count, 4);
-#if HAVE_HWLOC
+#ifdef HAVE_HWLOC
     assert_null(topo->notices);
 #endif
     ri_topo_destroy(topo);
@@ -250,7 +250,7 @@ static void crossing_nodes_make_one(void **state)
     }
 }
 
-#if HAVE_HWLOC
+#ifdef HAVE_HWLOC
 static void add_gpu(const struct fake *fake, const char *root, const char *id, const char *cpus, int node)
 {
     static const char config[64]; /* of no bridge, and without capabilities */
@@ -368,7 +368,7 @@ int main(void)
         cmocka_unit_test(no_processors_in_sys_make_one_node),
         cmocka_unit_test(nodes_are_found_with_and_without_hwloc),
         cmocka_unit_test(crossing_nodes_make_one),
-#if HAVE_HWLOC
+#ifdef HAVE_HWLOC
         cmocka_unit_test(devices_of_no_node_hang_at_the_host),
 #endif
         cmocka_unit_test(cgroups_are_noticed),

@@ -15,7 +15,7 @@
 #include "topo/cpumask.h"
 #include "topo/topo.h"
 
-#if HAVE_EXPAT
+#ifdef HAVE_EXPAT
 static const int can_read = 1;
 #else
 static const int can_read = 0;
