@@ -100,8 +100,7 @@ static int leaves_out(struct ri_hwloc_build *build, hwloc_obj_type_t type)
     return is_bad;
 }
 
-/* Do packages and NUMA nodes divide the processors, each in a way that one can believe?  hwloc itself drops
- * objects that cross others, whose processors are then in none. */
+/* Do packages and NUMA nodes divide the processors, each in a way that one can believe? */
 static int is_contradictory(struct ri_hwloc_build *build)
 {
     for (hwloc_obj_t at = next_of(build, HWLOC_OBJ_PACKAGE, NULL); at; at = next_of(build, HWLOC_OBJ_PACKAGE, at))
@@ -116,7 +115,7 @@ static int is_contradictory(struct ri_hwloc_build *build)
             (package && !hwloc_bitmap_isincluded(at->cpuset, package->cpuset)))
             return 1;
     }
-    return leaves_out(build, HWLOC_OBJ_PACKAGE) || leaves_out(build, HWLOC_OBJ_NUMANODE);
+    return leaves_out(build, HWLOC_OBJ_NUMANODE);
 }
 
 static void add_packages(struct ri_hwloc_build *build)
@@ -154,7 +153,7 @@ static void add_nodes(struct ri_hwloc_build *build)
         ri_hwloc_set_index(at, node);
     }
     if (left_out)
-        ri_topo_notice(build->topo, "%d NUMA nodes are memory without processors of their own, and are left out",
+        ri_topo_notice(build->topo, "NUMA nodes that are memory without processors of their own are left out: %d",
                        left_out);
 }
 
@@ -167,6 +166,8 @@ void ri_hwloc_places(struct ri_hwloc_build *build)
                        "is treated as one node");
         return;
     }
+    if (leaves_out(build, HWLOC_OBJ_PACKAGE)) /* hwloc drops a package that crosses another */
+        ri_topo_notice(build->topo, "some processors are in no package; their NUMA nodes stand at the host");
     add_packages(build);
     add_nodes(build);
 }

@@ -236,6 +236,25 @@ static void contradictions_make_one_node(void **state)
     }
 }
 
+/* hwloc has dropped the second package, which crossed the first. */
+static void a_lost_package_costs_no_node(void **state)
+{
+    static const char text[] = MACHINE("0x0000000f", "0x00000003")
+        SOCKET("0", "0x00000003", "0x00000001") NODE("0", "0x00000003", "0x00000001")
+        PU("0", "0x00000001", "0x00000001") PU("1", "0x00000002", "0x00000001") END
+        "<object type=\"Group\" gp_index=\"9\"" SETS("0x0000000c", "0x00000002") ">"
+        NODE("1", "0x0000000c", "0x00000002") PU("2", "0x00000004", "0x00000002") PU("3", "0x00000008", "0x00000002")
+        END END "</topology>\n";
+    struct ri_topo *topo = read_xml(text);
+
+    (void)state;
+    assert_int_equal(ri_topo_count(topo, 0, RI_TOPO_PACKAGE), 1);
+    assert_int_equal(ri_topo_count(topo, 0, RI_TOPO_NUMA), 2);
+    assert_int_equal(kth(topo, RI_TOPO_NUMA, 1)->parent, 0);
+    assert_non_null(strstr(topo->notices, "in no package"));
+    ri_topo_destroy(topo);
+}
+
 static void memory_alone_is_no_node(void **state)
 {
     static const char text[] = MACHINE("0x00000003", "0x00000007") NODE("0", "0x00000003", "0x00000001")
@@ -245,7 +264,7 @@ static void memory_alone_is_no_node(void **state)
 
     (void)state;
     assert_int_equal(ri_topo_count(topo, 0, RI_TOPO_NUMA), 1);
-    assert_non_null(strstr(topo->notices, "2 NUMA nodes are memory without processors"));
+    assert_non_null(strstr(topo->notices, "memory without processors of their own are left out: 2"));
     ri_topo_destroy(topo);
 }
 
@@ -324,6 +343,7 @@ int main(void)
         cmocka_unit_test(gpus_are_linked_through_a_switch),
         cmocka_unit_test(each_port_is_one_nic),
         cmocka_unit_test(contradictions_make_one_node),
+        cmocka_unit_test(a_lost_package_costs_no_node),
         cmocka_unit_test(memory_alone_is_no_node),
         cmocka_unit_test(other_texts_are_refused),
         cmocka_unit_test(objects_that_lack_sets_are_refused),
