@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rondo-topo doctor knows of a machine, by its files, by calls and by recordings. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -142,6 +149,61 @@ static void this_machine_is_looked_at(void **state)
     ri_source_close(source);
 }
 
+enum { SKIPPED = 77 };
+
+/* From now on these two calls answer EPERM to this process, as in some containers. */
+static void refuse_calls(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        _exit(SKIPPED);
+}
+
+/* In a process of its own, where nothing may assert; its status tells. */
+static int look_where_calls_are_refused(void)
+{
+    struct doctor_finding all[DOCTOR_CHECKS];
+    struct doctor_facts facts;
+    struct ri_source *source;
+    int good;
+
+    refuse_calls();
+    source = ri_source_open("");
+    doctor_look(source);
+    if (doctor_gather(source, fake_host(1), 1, DOCTOR_FABRIC_NO, &facts))
+        return 1;
+    doctor_judge(&facts, all);
+    good = facts.cma_errno == EPERM && facts.memfd_errno == EPERM && facts.seccomp == SECCOMP_MODE_FILTER &&
+           finding(all, "cma")->verdict == DOCTOR_WARN && strstr(finding(all, "cma")->text, "a seccomp filter is set");
+    release(&facts);
+    ri_source_close(source);
+    return !good;
+}
+
+static void refused_calls_are_seen(void **state)
+{
+    int status = -1;
+    pid_t child = fork();
+
+    assert_int_not_equal(child, -1);
+    if (child == 0) {
+        alarm(50);
+        _exit(look_where_calls_are_refused());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 /* Returns whether it could be read at all. */
 static int judge_mutant(const char *text, size_t bytes)
 {
@@ -202,6 +264,7 @@ int main(void)
         cmocka_unit_test(facts_come_from_a_recording_too),
         cmocka_unit_test(half_a_machine_is_no_error),
         cmocka_unit_test(hostile_recordings_are_refused_or_judged),
+        cmocka_unit_test(refused_calls_are_seen),
         cmocka_unit_test(this_machine_is_looked_at),
     };
 
