@@ -183,9 +183,9 @@ static void print_matrix(FILE *to, const struct matrix *m)
         return;
     }
     for (int first = 0, last; first < m->count; first = last) {
-        int end = first < m->devices ? m->devices : m->count;
+        int left = (first < m->devices ? m->devices : m->count) - first, pieces = (left + COLUMNS - 1) / COLUMNS;
 
-        last = end - first > COLUMNS ? first + COLUMNS : end;
+        last = first + (left + pieces - 1) / pieces; /* as wide as one another */
         if (first)
             fputc('\n', to);
         print_table(to, m, first, last, rows, last == m->count);

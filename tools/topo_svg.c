@@ -130,7 +130,7 @@ static void draw_legend(FILE *to, struct svg_picture *p)
     if (p->rows.peak > 0)
         entry(&pen, ri_svg_ring_colour, 2.4, "", "ring within a host");
     if (p->rows.has_nics)
-        entry(&pen, "#0072b2", 2.5, "", p->view->hosts > 1 ? "a rank's NIC and rail, in its colour"
+        entry(&pen, "#0072b2", 2.5, "", p->view->hosts > 1 && p->view->rails > 1 ? "a rank's NIC and rail, in its colour"
                                                            : "a rank's NIC, in its colour");
     if (any_slow(p))
         entry(&pen, ri_svg_slow_colour, 3, "", "slower than it could be, GB/s");
@@ -144,6 +144,7 @@ static int draw(FILE *to, struct svg_picture *p)
     int err;
 
     ri_svg_draw_frames(to, p);
+    ri_svg_draw_bars(to, p);
     ri_svg_draw_pci(to, p);
     ri_svg_draw_links(to, p);
     err = ri_svg_draw_rings(to, p);

@@ -69,8 +69,6 @@ double ri_svg_place_panel(struct svg_picture *picture, int panel, double x);
 /* Where a rank's arcs and lines begin. */
 struct svg_box ri_svg_anchor(const struct svg_picture *picture, int32_t object);
 double ri_svg_arc_peak(double span);
-/* The partner is not next to it. */
-int ri_svg_is_far(double span);
 /* Ranks of a host in the order of its ring; room for all of them.  Returns how many. */
 int ri_svg_local_ring(const struct topo_view *view, int host, int *ranks);
 
@@ -92,7 +90,8 @@ extern const char *const ri_svg_slow_colour, *const ri_svg_ink, *const ri_svg_fa
 
 /* topo_svg_tiles.c, topo_svg_links.c, topo_svg_net.c */
 void ri_svg_draw_frames(FILE *to, const struct svg_picture *picture);
-void ri_svg_draw_tiles(FILE *to, const struct svg_picture *picture);
+void ri_svg_draw_bars(FILE *to, const struct svg_picture *picture); /* below lines */
+void ri_svg_draw_tiles(FILE *to, const struct svg_picture *picture); /* above them */
 void ri_svg_draw_pci(FILE *to, const struct svg_picture *picture);
 void ri_svg_draw_links(FILE *to, const struct svg_picture *picture);
 int ri_svg_draw_rings(FILE *to, const struct svg_picture *picture);

@@ -12,14 +12,14 @@ static const char *const rail_colours[] = { "#0072b2", "#e69f00", "#009e73", "#c
 enum { RAIL_COLOURS = sizeof(rail_colours) / sizeof(rail_colours[0]) };
 
 const char *const ri_svg_ring_colour = "#d55e00", *const ri_svg_pci_colour = "#9aa5b4";
-const char *const ri_svg_link_colour = "#bcd3a4", *const ri_svg_slow_colour = "#b00020";
+const char *const ri_svg_link_colour = "#aecd8d", *const ri_svg_slow_colour = "#b00020";
 const char *const ri_svg_ink = "#1f2933", *const ri_svg_faint = "#66727f";
 
 const char *ri_svg_rank_colour(const struct topo_view *view, int rank)
 {
     int h = view->host_of[view->topo->ranks[rank].object], i = view->rank_start[h];
 
-    if (view->hosts > 1)
+    if (view->rails > 1 && view->hosts > 1)
         return rail_colours[view->rail[rank] % RAIL_COLOURS];
     while (view->rank[i] != rank)
         i++;
@@ -29,9 +29,9 @@ const char *ri_svg_rank_colour(const struct topo_view *view, int rank)
 /* As the root, so that 12.5 and 900 GB/s are both seen. */
 double ri_svg_width(double gbps)
 {
-    double width = gbps > 0 ? 0.62 * sqrt(gbps) : 1.2;
+    double width = gbps > 0 ? 0.75 * sqrt(gbps) : 1.2;
 
-    return width < 1.2 ? 1.2 : width > 20 ? 20 : width;
+    return width < 1.2 ? 1.2 : width > 22 ? 22 : width;
 }
 
 /* ---- text ---- */
@@ -90,7 +90,9 @@ void ri_svg_line(FILE *to, double x1, double y1, double x2, double y2, double wi
 
 void ri_svg_crossing(FILE *to, double x1, double y1, double x2, double y2, double width, const char *colour)
 {
-    ri_svg_line(to, x1, y1, x2, y2, width + 4, "#f4f6f9"); /* as panels are */
+    double x = x1 < x2 ? 2 : x1 > x2 ? -2 : 0, y = y1 < y2 ? 2 : y1 > y2 ? -2 : 0; /* not over what it ends at */
+
+    ri_svg_line(to, x1 + x, y1 + y, x2 - x, y2 - y, width + 4, "#f4f6f9"); /* as panels are */
     ri_svg_line(to, x1, y1, x2, y2, width, colour);
 }
 

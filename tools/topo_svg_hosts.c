@@ -149,16 +149,13 @@ struct svg_box ri_svg_anchor(const struct svg_picture *p, int32_t object)
     return (struct svg_box){ 0 };
 }
 
-int ri_svg_is_far(double span)
-{
-    return span > 1.2 * (SVG_TILE + SVG_GAP);
-}
-
 double ri_svg_arc_peak(double span)
 {
-    double peak = 48 + 0.045 * (span - 2 * (SVG_TILE + SVG_GAP));
+    double tiles = span / (SVG_TILE + SVG_GAP);
 
-    return !ri_svg_is_far(span) ? 24 : peak < 40 ? 40 : peak > 96 ? 96 : peak;
+    if (tiles < 1.2)
+        return 24;
+    return tiles < 12 ? 30 + 10 * tiles : 150;
 }
 
 int ri_svg_local_ring(const struct topo_view *view, int host, int *ranks)

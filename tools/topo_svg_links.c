@@ -104,14 +104,15 @@ struct arc {
     double width;
     const char *colour;
     double lift; /* how much higher than others */
-    int is_inner, has_arrow;
+    int has_arrow;
 };
 
-/* Away from the middle to the side of the partner, inner ones more so: lines that come and go stay apart. */
+/* Away from the middle to the side of the partner, shorter ones more so: arcs lie in one another. */
 static void draw_arc(FILE *to, struct svg_box a, struct svg_box b, const struct arc *arc)
 {
-    double peak = ri_svg_arc_peak(fabs(middle(a) - middle(b))) + arc->lift, reach = peak / 0.75;
-    double off = arc->is_inner ? 18 : 6, side = middle(a) < middle(b) ? off : -off;
+    double span = fabs(middle(a) - middle(b)), peak = ri_svg_arc_peak(span) + arc->lift, reach = peak / 0.75;
+    double off = fmax(20 - 3 * span / (SVG_TILE + SVG_GAP) - arc->lift / 2, 4);
+    double side = middle(a) < middle(b) ? off : -off;
     double x1 = middle(a) + side, x2 = middle(b) - side;
     double x = (x1 + x2) / 2, y = a.y - peak, way = side > 0 ? 6 : -6;
 
@@ -129,14 +130,13 @@ static void draw_link(FILE *to, const struct svg_picture *p, const struct ri_top
 {
     const struct ri_topo_object *objects = p->view->topo->objects;
     struct svg_box a = ri_svg_anchor(p, link->a), b = ri_svg_anchor(p, link->b);
-    int is_near = !ri_svg_is_far(fabs(middle(a) - middle(b)));
     double width = ri_svg_width(link->gbps);
     char text[64], gbps[16];
 
     if (!(a.w > 0 && b.w > 0) || p->clique[link->a] >= 0)
         return;
     if (objects[link->a].kind == objects[link->b].kind) {
-        draw_arc(to, a, b, &(struct arc){ width, ri_svg_link_colour, 0, is_near, 0 });
+        draw_arc(to, a, b, &(struct arc){ width, ri_svg_link_colour, 0, 0 });
         return;
     }
     if (a.y > b.y) { /* a GPU above, its processors below: C2C */
@@ -203,12 +203,8 @@ static void draw_ring(FILE *to, const struct svg_picture *p, const int *ranks, i
         int32_t a = topo->ranks[ranks[i]].object, b = topo->ranks[ranks[(i + 1) % count]].object;
 
         struct svg_box from = ri_svg_anchor(p, a), end = ri_svg_anchor(p, b);
-        struct arc arc = { 2.4, ri_svg_ring_colour, 0, !ri_svg_is_far(fabs(middle(from) - middle(end))), 1 };
+        struct arc arc = { 2.4, ri_svg_ring_colour, count == 2 && i ? SVG_LIFT : 0, 1 };
 
-        if (count == 2) {
-            arc.is_inner = i == 0;
-            arc.lift = i ? SVG_LIFT : 0;
-        }
         if (a != b)
             draw_arc(to, from, end, &arc);
     }

@@ -22,7 +22,9 @@ void ri_svg_place_network(struct svg_picture *p)
     p->network = (struct svg_box){ SVG_MARGIN, p->rows.network, right - SVG_MARGIN, 32 };
     if (tracks_of(p))
         p->network.h += SVG_TRACK * tracks_of(p);
-    p->legend = p->network.y + p->network.h + 28;
+    if (!p->rows.has_nics)
+        p->network.h = 0;
+    p->legend = p->network.y + p->network.h + (p->rows.has_nics ? 28 : 0);
 }
 
 /* x of the line of the k-th of count ranks on one NIC. */
@@ -67,7 +69,7 @@ static void draw_tracks(FILE *to, const struct svg_picture *p)
                 continue;
             first = rank_line_x(p, r) < first ? rank_line_x(p, r) : first;
             last = rank_line_x(p, r) > last ? rank_line_x(p, r) : last;
-            colour = ri_svg_rank_colour(view, r);
+            colour = view->rails > 1 ? ri_svg_rank_colour(view, r) : ri_svg_faint;
         }
         if (!colour)
             continue;
@@ -113,6 +115,8 @@ void ri_svg_draw_network(FILE *to, const struct svg_picture *p)
 {
     const struct topo_view *view = p->view;
 
+    if (!p->rows.has_nics)
+        return;
     ri_svg_rect(to, p->network, 10, "#eef1f5", "#c5ced8", "");
     for (int32_t i = 0; i < view->topo->object_count; i++)
         if (view->topo->objects[i].kind == RI_TOPO_NIC && p->at[i].w > 0 && !view->chosen[i] && view->used[i])

@@ -285,10 +285,17 @@ static void draw_switch(FILE *to, const struct svg_picture *p, int32_t object)
     ri_svg_text(to, box.x + box.w / 2, box.y + 14, 10, SVG_PLAIN, "#4a5561", "middle", box.w - 8, "PCI switch");
 }
 
-void ri_svg_draw_tiles(FILE *to, const struct svg_picture *p)
+void ri_svg_draw_bars(FILE *to, const struct svg_picture *p)
 {
     for (int i = 0; i < p->panel_count; i++)
         draw_block(to, p, &p->panels[i]);
+    for (int32_t i = 0; i < p->view->topo->object_count; i++)
+        if (p->at[i].w > 0 && p->view->topo->objects[i].kind == RI_TOPO_BRIDGE)
+            draw_switch(to, p, i);
+}
+
+void ri_svg_draw_tiles(FILE *to, const struct svg_picture *p)
+{
     for (int32_t i = 0; i < p->view->topo->object_count; i++) {
         if (!(p->at[i].w > 0))
             continue;
@@ -296,7 +303,5 @@ void ri_svg_draw_tiles(FILE *to, const struct svg_picture *p)
             draw_gpu(to, p, i);
         else if (p->view->topo->objects[i].kind == RI_TOPO_NIC)
             draw_nic(to, p, i);
-        else
-            draw_switch(to, p, i);
     }
 }
