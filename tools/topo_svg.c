@@ -130,8 +130,8 @@ static void draw_legend(FILE *to, struct svg_picture *p)
     if (p->rows.peak > 0)
         entry(&pen, ri_svg_ring_colour, 2.4, "", "ring within a host");
     if (p->rows.has_nics)
-        entry(&pen, "#0072b2", 2.5, "", p->view->hosts > 1 && p->view->rails > 1 ? "a rank's NIC and rail, in its colour"
-                                                           : "a rank's NIC, in its colour");
+        entry(&pen, "#0072b2", 2.5, "", p->view->rails > 1 && p->view->hosts > 1
+              ? "a rank's NIC and rail, in its colour" : "a rank's NIC, in its colour");
     if (any_slow(p))
         entry(&pen, ri_svg_slow_colour, 3, "", "slower than it could be, GB/s");
     p->height = pen.y + 46;

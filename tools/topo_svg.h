@@ -69,6 +69,8 @@ double ri_svg_place_panel(struct svg_picture *picture, int panel, double x);
 /* Where a rank's arcs and lines begin. */
 struct svg_box ri_svg_anchor(const struct svg_picture *picture, int32_t object);
 double ri_svg_arc_peak(double span);
+/* How much a hop of such a ring is drawn above others, as it is the way back of one before. */
+double ri_svg_ring_lift(const struct ri_topo *topo, const int *ranks, int count, int hop);
 /* Ranks of a host in the order of its ring; room for all of them.  Returns how many. */
 int ri_svg_local_ring(const struct topo_view *view, int host, int *ranks);
 

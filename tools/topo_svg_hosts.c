@@ -158,6 +158,16 @@ double ri_svg_arc_peak(double span)
     return tiles < 12 ? 30 + 10 * tiles : 150;
 }
 
+double ri_svg_ring_lift(const struct ri_topo *topo, const int *ranks, int count, int hop)
+{
+    int32_t a = topo->ranks[ranks[hop]].object, b = topo->ranks[ranks[(hop + 1) % count]].object;
+
+    for (int i = 0; i < hop; i++)
+        if (topo->ranks[ranks[i]].object == b && topo->ranks[ranks[i + 1]].object == a)
+            return SVG_LIFT;
+    return 0;
+}
+
 int ri_svg_local_ring(const struct topo_view *view, int host, int *ranks)
 {
     int count = 0;
@@ -187,7 +197,7 @@ static int measure_arcs(struct svg_picture *p, int host)
     count = ri_svg_local_ring(p->view, host, ranks);
     for (int i = 0; i < count; i++)
         raise_peak(p, topo->ranks[ranks[i]].object, topo->ranks[ranks[(i + 1) % count]].object,
-                   count == 2 ? SVG_LIFT : 0);
+                   ri_svg_ring_lift(topo, ranks, count, i));
     for (int32_t i = 0; i < topo->link_count; i++)
         if (p->view->host_of[topo->links[i].a] == host && p->clique[topo->links[i].a] < 0 &&
             topo->objects[topo->links[i].a].kind == topo->objects[topo->links[i].b].kind)

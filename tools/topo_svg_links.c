@@ -194,7 +194,28 @@ void ri_svg_draw_links(FILE *to, const struct svg_picture *p)
 
 /* ---- the ring ---- */
 
-/* Two ranks have a way there and one back, over one another. */
+/* Arcs go above all GPUs, also those of ranks that stand on processors. */
+static struct svg_box lift_anchor(const struct svg_picture *p, int32_t object)
+{
+    struct svg_box box = ri_svg_anchor(p, object);
+
+    if (p->rows.has_gpus && p->view->topo->objects[object].kind != RI_TOPO_GPU)
+        box.y = p->rows.panel;
+    return box;
+}
+
+/* From the arcs down to processors, behind GPUs. */
+static void draw_stems(FILE *to, const struct svg_picture *p, const int *ranks, int count)
+{
+    for (int i = 0; count > 1 && i < count; i++) {
+        int32_t object = p->view->topo->ranks[ranks[i]].object;
+        struct svg_box box = ri_svg_anchor(p, object), lifted = lift_anchor(p, object);
+
+        if (lifted.y < box.y)
+            ri_svg_line(to, middle(box), lifted.y, middle(box), box.y, 2.4, ri_svg_ring_colour);
+    }
+}
+
 static void draw_ring(FILE *to, const struct svg_picture *p, const int *ranks, int count)
 {
     const struct ri_topo *topo = p->view->topo;
@@ -202,11 +223,10 @@ static void draw_ring(FILE *to, const struct svg_picture *p, const int *ranks, i
     for (int i = 0; count > 1 && i < count; i++) {
         int32_t a = topo->ranks[ranks[i]].object, b = topo->ranks[ranks[(i + 1) % count]].object;
 
-        struct svg_box from = ri_svg_anchor(p, a), end = ri_svg_anchor(p, b);
-        struct arc arc = { 2.4, ri_svg_ring_colour, count == 2 && i ? SVG_LIFT : 0, 1 };
+        struct arc arc = { 2.4, ri_svg_ring_colour, ri_svg_ring_lift(topo, ranks, count, i), 1 };
 
         if (a != b)
-            draw_arc(to, from, end, &arc);
+            draw_arc(to, lift_anchor(p, a), lift_anchor(p, b), &arc);
     }
 }
 
@@ -216,8 +236,12 @@ int ri_svg_draw_rings(FILE *to, const struct svg_picture *p)
 
     if (!ranks)
         return ri_error(RONDO_ERR_MEMORY, "no memory for a picture of %d ranks", (int)p->view->topo->rank_count);
-    for (int i = 0; i < p->host_count; i++)
-        draw_ring(to, p, ranks, ri_svg_local_ring(p->view, p->hosts[i].number, ranks));
+    for (int i = 0; i < p->host_count; i++) {
+        int count = ri_svg_local_ring(p->view, p->hosts[i].number, ranks);
+
+        draw_ring(to, p, ranks, count);
+        draw_stems(to, p, ranks, count);
+    }
     free(ranks);
     return 0;
 }

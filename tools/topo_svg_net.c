@@ -2,6 +2,8 @@
 /* What lies between hosts: a track for each rail, and the lines of NICs that lead there. */
 #include "tools/topo_svg.h"
 
+enum { LINES = 8 }; /* of one NIC, that can be told apart */
+
 static int tracks_of(const struct svg_picture *p)
 {
     if (p->view->hosts < 2)
@@ -27,33 +29,45 @@ void ri_svg_place_network(struct svg_picture *p)
     p->legend = p->network.y + p->network.h + (p->rows.has_nics ? 28 : 0);
 }
 
-/* x of the line of the k-th of count ranks on one NIC. */
-static double line_x(struct svg_box box, int k, int count)
+/* Each rank has a line; of many on one NIC, the first of each rail, for all of them. */
+static int has_line(const struct svg_picture *p, int rank)
 {
-    double step = count > 12 ? 80.0 / count : 7;
+    const struct topo_view *view = p->view;
+    int32_t nic = view->topo->ranks[rank].nic;
+    int h;
 
-    return box.x + box.w / 2 + (k - (count - 1) / 2.0) * step;
+    if (nic < 0 || !(p->at[nic].w > 0))
+        return 0;
+    h = view->host_of[nic];
+    for (int i = view->rank_start[h]; view->topo->ranks[rank].nic_shares > LINES && view->rank[i] != rank; i++)
+        if (view->topo->ranks[view->rank[i]].nic == nic && view->rail[view->rank[i]] == view->rail[rank])
+            return 0;
+    return 1;
+}
+
+/* The lines of a NIC; of those before this rank's too. */
+static int count_lines(const struct svg_picture *p, int rank, int *before)
+{
+    const struct topo_view *view = p->view;
+    int32_t nic = view->topo->ranks[rank].nic;
+    int h = view->host_of[nic], count = 0;
+
+    *before = 0;
+    for (int i = view->rank_start[h]; i < view->rank_start[h + 1]; i++)
+        if (view->topo->ranks[view->rank[i]].nic == nic && has_line(p, view->rank[i])) {
+            *before += view->rank[i] < rank;
+            count++;
+        }
+    return count;
 }
 
 static double rank_line_x(const struct svg_picture *p, int rank)
 {
-    const struct topo_view *view = p->view;
-    int32_t nic = view->topo->ranks[rank].nic;
-    int h = view->host_of[nic], k = 0, count = 0;
+    struct svg_box box = p->at[p->view->topo->ranks[rank].nic];
+    int before, count = count_lines(p, rank, &before);
+    double step = count > LINES ? (double)box.w / (count + 1) : 8;
 
-    for (int i = view->rank_start[h]; i < view->rank_start[h + 1]; i++)
-        if (view->topo->ranks[view->rank[i]].nic == nic) {
-            k += view->rank[i] < rank;
-            count++;
-        }
-    return line_x(p->at[nic], k, count);
-}
-
-static int has_line(const struct svg_picture *p, int rank)
-{
-    int32_t nic = p->view->topo->ranks[rank].nic;
-
-    return nic >= 0 && p->at[nic].w > 0;
+    return box.x + box.w / 2 + (before - (count - 1) / 2.0) * step;
 }
 
 static void draw_tracks(FILE *to, const struct svg_picture *p)
@@ -88,10 +102,10 @@ static void draw_rank_line(FILE *to, const struct svg_picture *p, int rank)
     const struct ri_topo_rank *it = &view->topo->ranks[rank];
     struct svg_box box = p->at[it->nic];
     double x = rank_line_x(p, rank), end = tracks_of(p) ? track_y(p, view->rail[rank]) : p->network.y;
-    double shares = it->nic_shares > 1 ? it->nic_shares : 1;
     const char *colour = ri_svg_rank_colour(view, rank);
+    int before, lines = count_lines(p, rank, &before);
 
-    ri_svg_line(to, x, box.y + box.h, x, end, ri_svg_width(view->topo->objects[it->nic].nic.gbps / shares), colour);
+    ri_svg_line(to, x, box.y + box.h, x, end, ri_svg_width(view->topo->objects[it->nic].nic.gbps / lines), colour);
     if (tracks_of(p))
         fprintf(to,
                 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"#ffffff\" stroke=\"%s\" stroke-width=\"2\"/>\n",

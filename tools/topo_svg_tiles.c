@@ -105,31 +105,36 @@ void ri_svg_draw_frames(FILE *to, const struct svg_picture *p)
 
 /* ---- ranks on an object ---- */
 
-/* From the right edge leftwards; more than fit are told as a range. */
+/* "ranks 0-15", or "16 ranks" where numbers do not follow one another. */
+static void tell_ranks(char *text, size_t bytes, const char *word, int first, int last, int count)
+{
+    if (last - first + 1 == count)
+        snprintf(text, bytes, "%s%d-%d", word, first, last);
+    else
+        snprintf(text, bytes, "%d ranks", count);
+}
+
+/* From the right edge leftwards; more than fit are told in words. */
 static void draw_ranks(FILE *to, const struct svg_picture *p, int32_t object, struct svg_box box, int most)
 {
     const struct topo_view *view = p->view;
-    int h = view->host_of[object], count = 0, shown = 0, last = -1;
+    int h = view->host_of[object], count = 0, shown = 0, first = -1, last = -1;
+    double step;
+    char text[32];
 
     for (int i = view->rank_start[h]; i < view->rank_start[h + 1]; i++)
-        count += view->topo->ranks[view->rank[i]].object == object;
-    for (int i = view->rank_start[h]; i < view->rank_start[h + 1]; i++) {
-        int rank = view->rank[i], place = (count < most ? count : most) - 1 - shown;
-
-        if (view->topo->ranks[rank].object != object)
-            continue;
-        last = rank;
-        if (shown < most - (count > most)) {
-            ri_svg_badge(to, box.x + box.w - 14 - 21 * place, box.y + 14, rank, ri_svg_rank_colour(view, rank));
-            shown++;
+        if (view->topo->ranks[view->rank[i]].object == object) {
+            last = view->rank[i];
+            first = count++ ? first : last;
         }
-    }
-    if (count > most) {
-        char text[32];
-
-        snprintf(text, sizeof(text), "..%d", last);
-        ri_svg_text(to, box.x + box.w - 6, box.y + 18, 11, SVG_BOLD, ri_svg_ink, "end", 0, text);
-    }
+    step = last > 99 ? 31 : last > 9 ? 24 : 21;
+    for (int i = view->rank_start[h]; count <= most && i < view->rank_start[h + 1]; i++)
+        if (view->topo->ranks[view->rank[i]].object == object)
+            ri_svg_badge(to, box.x + box.w - step / 2 - 4 - step * (count - 1 - shown++), box.y + 14, view->rank[i],
+                         ri_svg_rank_colour(view, view->rank[i]));
+    tell_ranks(text, sizeof(text), box.w < SVG_CPU ? "" : "ranks ", first, last, count);
+    if (count > most)
+        ri_svg_text(to, box.x + box.w - 8, box.y + 18, 11, SVG_BOLD, ri_svg_rank_colour(view, first), "end", 0, text);
 }
 
 static const char *colour_of_object(const struct svg_picture *p, int32_t object)
@@ -221,6 +226,23 @@ static const char *nic_colour(const struct svg_picture *p, int32_t nic)
     return "#aab4c0";
 }
 
+/* On two lines, broken at a space. */
+static void draw_reason(FILE *to, struct svg_box box, const char *why)
+{
+    enum { LINE = 17 };
+    size_t end = strlen(why) <= LINE ? strlen(why) : LINE;
+    char line[LINE + 1];
+
+    while (why[end] && end > 0 && why[end] != ' ')
+        end--;
+    if (end == 0)
+        end = strlen(why) <= LINE ? strlen(why) : LINE;
+    snprintf(line, sizeof(line), "%.*s", (int)end, why);
+    ri_svg_text(to, box.x + box.w / 2, box.y + 36, 9.5, SVG_PLAIN, ri_svg_slow_colour, "middle", 0, line);
+    why += end + (why[end] == ' ');
+    ri_svg_text(to, box.x + box.w / 2, box.y + 50, 9.5, SVG_PLAIN, ri_svg_slow_colour, "middle", box.w - 6, why);
+}
+
 static void draw_nic(FILE *to, const struct svg_picture *p, int32_t object)
 {
     const struct ri_topo_object *it = &p->view->topo->objects[object];
@@ -235,18 +257,16 @@ static void draw_nic(FILE *to, const struct svg_picture *p, int32_t object)
                 dead ? " stroke-dasharray=\"4 3\"" : " stroke-width=\"2\"");
     ri_svg_text(to, box.x + box.w / 2, box.y + 19, 12, SVG_BOLD, dead ? ri_svg_faint : ri_svg_ink, "middle",
                 box.w - 10, topo_view_label(p->view, object, label));
-    snprintf(text, sizeof(text), "%s%s GB/s", layer, topo_gbps(it->nic.gbps, gbps));
-    if (!(it->nic.gbps > 0))
-        snprintf(text, sizeof(text), "%srate unknown", layer);
-    ri_svg_text(to, box.x + box.w / 2, box.y + 35, 10, SVG_PLAIN, dead ? ri_svg_faint : ri_svg_ink, "middle",
-                box.w - 8, text);
-    nic_users(p, object, text, sizeof(text));
-    if (dead)
-        ri_svg_text(to, box.x + box.w / 2, box.y + 52, 9.5, SVG_PLAIN, ri_svg_slow_colour, "middle", box.w - 6,
-                    why);
-    else
+    if (dead) {
+        draw_reason(to, box, why);
+    } else {
+        snprintf(text, sizeof(text), it->nic.gbps > 0 ? "%s%s GB/s" : "%srate unknown", layer,
+                 topo_gbps(it->nic.gbps, gbps));
+        ri_svg_text(to, box.x + box.w / 2, box.y + 35, 10, SVG_PLAIN, ri_svg_ink, "middle", box.w - 8, text);
+        nic_users(p, object, text, sizeof(text));
         ri_svg_text(to, box.x + box.w / 2, box.y + 52, 10.5, SVG_BOLD, nic_colour(p, object), "middle", box.w - 6,
                     text);
+    }
     fputs("</g>\n", to);
 }
 
@@ -274,7 +294,7 @@ static void draw_block(FILE *to, const struct svg_picture *p, const struct svg_p
     if (it->cpu_count)
         ri_svg_text(to, box.x + 10, box.y + 40, 10, SVG_PLAIN, ri_svg_ink, "start", box.w - 16, text);
     ri_svg_text(to, box.x + 10, box.y + 56, 10, SVG_PLAIN, ri_svg_faint, "start", box.w - 16, it->cpus);
-    draw_ranks(to, p, panel->object, box, 4);
+    draw_ranks(to, p, panel->object, box, 3);
 }
 
 static void draw_switch(FILE *to, const struct svg_picture *p, int32_t object)
