@@ -117,5 +117,11 @@ EXTRA_DIST += \
 	tests/topo/round_robin.case tests/topo/round_robin.out
 dist_check_SCRIPTS += tests/topo/doctor.sh
 dist_check_SCRIPTS += tests/topo/rondo_topo.sh
+EXTRA_DIST += tests/topo/screens/a800x8-4hca.out
+EXTRA_DIST += tests/topo/screens/cpu-2s.out
+EXTRA_DIST += tests/topo/screens/dgx-a100.out
+EXTRA_DIST += tests/topo/screens/dgx-h100.out
+EXTRA_DIST += tests/topo/screens/gh200.out
+EXTRA_DIST += tests/topo/screens/l20x8-pcie.out
 EXTRA_DIST += tests/topo/screens/screen.out
 EXTRA_DIST += tests/topo/screens/tree.out
