@@ -34,7 +34,8 @@ static void draw_title(FILE *to, const struct svg_picture *p)
     count_words(text, sizeof(text), gpus, "GPU");
     count_words(text, sizeof(text), nics, "NIC");
     count_words(text, sizeof(text), topo->rank_count, "rank");
-    ri_svg_text(to, SVG_MARGIN, 40, 24, SVG_BOLD, ri_svg_ink, "start", p->width - 2 * SVG_MARGIN, text);
+    ri_svg_text(to, SVG_MARGIN, 40, p->width < 640 ? 19 : 24, SVG_BOLD, ri_svg_ink, "start",
+                p->width - 2 * SVG_MARGIN, text);
     ri_topo_lanes(topo, &lanes);
     text[0] = 0;
     if (lanes.local_gbps > 0)
