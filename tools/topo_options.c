@@ -24,6 +24,7 @@ void topo_say(const char *format, ...)
 static void help(void)
 {
     printf("usage: rondo-topo [options]\n"
+           "       rondo-topo doctor [options]: what is wrong here; see its --help\n"
            "       rondo-topo doctor [options]: says what is wrong with a machine, see doctor --help\n"
            "Shows what this machine is made of, what it costs its ranks to talk, and which NIC is whose.\n\n"
            "  -i, --input WHAT    a recording, an hwloc or NCCL XML file, a file of --pack or in the text\n"
