@@ -9,6 +9,7 @@ dist_man_MANS += \
 	man/man1/rondo_latency.1 \
 	man/man1/rondo_overlap.1 \
 	man/man1/rondo_ring.1 \
+	man/man1/rondo_two_level.1 \
 	man/man3/rondo_all_reduce.3 \
 	man/man3/rondo_attention_backward.3 \
 	man/man3/rondo_attention_forward.3 \

@@ -45,3 +45,8 @@ bin_PROGRAMS += perf/rondo_attention
 perf_rondo_attention_SOURCES = perf/rondo_attention.c perf/attention_run.c perf/attention_run.h perf/share.c \
 	perf/share.h perf/kernel_call.c perf/kernel_call.h
 perf_rondo_attention_LDADD = perf/libperf.la librondo.la
+
+bin_PROGRAMS += perf/rondo_two_level
+perf_rondo_two_level_SOURCES = perf/rondo_two_level.c perf/two_level_run.c perf/two_level_run.h \
+	perf/two_level_check.c perf/kernel_call.c perf/kernel_call.h
+perf_rondo_two_level_LDADD = perf/libperf.la librondo.la

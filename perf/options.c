@@ -52,7 +52,7 @@ static int has_option(const struct perf_about *about, int letter)
     case OPT_NO_YIELD:
         return !about->alone;
     case OPT_PEER:
-        return !about->sizeless || about->peer;
+        return !about->peerless && (!about->sizeless || about->peer);
     default:
         return 1;
     }

@@ -40,6 +40,7 @@ struct perf_about {
     int iterations, warmup;          /* unless -i and -x say otherwise; iterations 0: both by size */
     int sizeless;                    /* it has no sizes in bytes and no iterations: no -m, -i, -x and -c */
     int alone;                       /* it has no ranks that wait for each other: no --no-yield */
+    int peerless;                    /* it has nothing to compare with: no --peer */
     int repetitions;                 /* unless --alternate says otherwise; 0: 7 */
     const char *peer;                /* what --peer takes; NULL: "mpi", or nothing where it is sizeless */
     const char *peer_help;           /* of a peer that is not mpi */

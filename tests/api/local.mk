@@ -18,6 +18,7 @@ dist_check_SCRIPTS += tests/api/rondo_bw.sh
 dist_check_SCRIPTS += tests/api/rondo_overlap.sh
 dist_check_SCRIPTS += tests/api/rondo_kernel.sh
 dist_check_SCRIPTS += tests/api/rondo_attention.sh
+dist_check_SCRIPTS += tests/api/rondo_two_level.sh
 EXTRA_DIST += tests/api/perf.sh
 
 if HAVE_CMOCKA

@@ -7,7 +7,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
 for program in tools/rondo-run tools/rondo-plan tools/rondo-topo perf/rondo_ring perf/rondo_latency \
-    perf/rondo_bw perf/rondo_overlap perf/rondo_kernel perf/rondo_attention examples/train/rondo-train; do
+    perf/rondo_bw perf/rondo_overlap perf/rondo_kernel perf/rondo_attention perf/rondo_two_level \
+    examples/train/rondo-train; do
     name=$(basename "$program")
     if ! [ -x "$top_builddir/$program" ]; then
         tap_skip "$name: --help and the page agree" "$program is not built here"
