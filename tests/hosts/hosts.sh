@@ -4,10 +4,10 @@
 # /dev/shm, /sys and /etc/hosts, joined by bridges ("rails") over links of a given rate.  Needs root.
 #
 #   hosts.sh can                                 exit status 77 and the reason where it is impossible
-#   hosts.sh up [-o OWNER] H RAILS RATE [BURST]  prints the folder that stands for these hosts
+#   hosts.sh up [-o OWNER] [-j] H RAILS RATE [BURST]     prints the folder that stands for these hosts
 #   export RONDO_TEST_HOSTS=FOLDER               of the calls below
 #   hosts.sh on HOST COMMAND...                  runs it on h0, h1 ... (or sw, the switch)
-#   hosts.sh run [-t SECONDS] [-n NICS] SHAPE COMMAND...     ranks over the hosts, see below
+#   hosts.sh run [-t SECONDS] [-n NICS] [-d DEAL] SHAPE COMMAND...     ranks over the hosts, see below
 #   hosts.sh down
 #
 # As in:
@@ -18,7 +18,9 @@
 #   tests/hosts/hosts.sh on h0 tc -s qdisc show dev rail0
 #   tests/hosts/hosts.sh down
 #
-# Host hN has a NIC railR with address 10.77.R.N+1 on each rail R.  RATE as tc takes it, 300mbit; both
+# Host hN has a NIC railR with address 10.77.R.N+1 on each rail R.  Rails are networks of their own: what goes to
+# an address of rail R leaves by railR, whichever NIC the rank was given.  With -j they are one network, and a rank
+# sends and gets all by its own NIC (tests/hosts/hold.c).  RATE as tc takes it, 300mbit; both
 # directions of each NIC are shaped by a token bucket of BURST (128kb; below 64 KiB packets are cut up,
 # which costs the processor that the ranks want).  What fits on the wire: 1448 of 1514 bytes counted.
 # Send buffers hold 256 KiB (UCX_TCP_SNDBUF, unless set), 7 ms of a link at 300 Mbit/s: the kernel's own, 2.5 MB
@@ -26,7 +28,8 @@
 # TCP's congestion control is reno, whatever this machine's is, where that can be set: on links that lose nothing it keeps them
 # full, where bbr, which many machines have, lets them idle on purpose to find the shortest way.
 #
-# SHAPE is HxG or G0+G1+...: how many ranks each host has.  The ranks find RANK, WORLD_SIZE, LOCAL_RANK,
+# SHAPE is HxG or G0+G1+...: how many ranks each host has.  Ranks fill one host after the other, or are dealt
+# out in turn to hosts that have room, with -d turn.  The ranks find RANK, WORLD_SIZE, LOCAL_RANK,
 # LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them, RONDO_INTERFACE=rail0, and their
 # NICs in RONDO_UCX_NET_DEVICES: railLOCAL_RANK with -n rank (the default), rail0 with -n host, all with
 # -n all, UCX's own choice with -n none.  Output comes when all have ended, each line with its rank when
@@ -138,7 +141,7 @@ link_hosts() {
         echo "link set br$r up"
         for ((h = 0; h < hosts; h++)); do
             echo "link add rail$r netns ${holders[h + 1]} type veth peer name h${h}r$r"
-            echo "link set h${h}r$r master br$r up"
+            echo "link set h${h}r$r master br$((joined ? 0 : r)) up"
         done
     done > "$dir/batch"
     nsenter -t "${holders[0]}" --net ip -batch "$dir/batch" || die "no links"
@@ -149,12 +152,25 @@ link_hosts() {
             echo "link set rail$r up"
         done > "$dir/batch"
         nsenter -t "${holders[h + 1]}" --net ip -batch "$dir/batch" || die "no addresses"
+        [ "$joined" -eq 0 ] || join_rails "${holders[h + 1]}"
         for ((r = 0; r < rails; r++)); do echo "qdisc add dev rail$r $shape"; done > "$dir/batch"
         nsenter -t "${holders[h + 1]}" --net tc -batch "$dir/batch" ||
             die "rate $rate, burst $burst: refused"
         for ((r = 0; r < rails; r++)); do echo "qdisc add dev h${h}r$r $shape"; done > "$dir/batch"
         nsenter -t "${holders[0]}" --net tc -batch "$dir/batch" || die "no shape in the switch"
     done
+}
+
+# join_rails PID: a host's NIC reaches all addresses, answers for its own alone, and carries what is sent from that.
+join_rails() {
+    local r
+    for ((r = 0; r < rails; r++)); do
+        echo "route add 10.77.0.0/16 dev rail$r table $((100 + r))"
+        echo "rule add from 10.77.$r.0/24 table $((100 + r))"
+    done > "$dir/batch"
+    nsenter -t "$1" --net ip -batch "$dir/batch" || die "no routes"
+    nsenter -t "$1" --net --mount sh -c 'cd /proc/sys/net/ipv4/conf/all &&
+        echo 1 > arp_ignore && echo 2 > arp_announce' || die "NICs that answer for each other"
 }
 
 # What was killed before it could clean up; its holders are dead.
@@ -181,7 +197,7 @@ close_inherited() {
 
 keep() {
     local h
-    owner=$1 hosts=$2 rails=$3 rate=$4 burst=$5
+    owner=$1 joined=$2 hosts=$3 rails=$4 rate=$5 burst=$6
     dir=$tmp/rondo-hosts.$$
     close_inherited
     exec {nap_fd}<> <(:)
@@ -194,7 +210,7 @@ keep() {
     stage folder
     printf '127.0.0.1 localhost\n' > "$dir/hosts"
     for ((h = 0; h < hosts; h++)); do echo "10.77.0.$((h + 1)) h$h" >> "$dir/hosts"; done
-    echo "$hosts $rails" > "$dir/shape"
+    echo "$hosts $rails $joined" > "$dir/shape"
     start_holder sw
     stage switch
     for ((h = 0; h < hosts; h++)); do start_holder "h$h"; stage "h$h"; done
@@ -212,14 +228,21 @@ number() {
 }
 
 up() {
-    local owner=$PPID fd line text=
-    [ "${1:-}" != -o ] || { owner=$2; shift 2; }
-    [ $# -ge 3 ] && [ $# -le 4 ] || die "usage: hosts.sh up [-o OWNER] HOSTS RAILS RATE [BURST]"
+    local owner=$PPID joined=0 fd line text=
+    while [ $# -gt 0 ]; do
+        case $1 in
+        -o) owner=$2; shift ;;
+        -j) joined=1 ;;
+        *) break ;;
+        esac
+        shift
+    done
+    [ $# -ge 3 ] && [ $# -le 4 ] || die "usage: hosts.sh up [-o OWNER] [-j] HOSTS RAILS RATE [BURST]"
     number HOSTS "$1" 64
     number RAILS "$2" 64
     [ -d "/proc/$owner" ] || die "owner $owner is no process"
     can
-    exec {fd}< <(exec setsid bash "$self" keep "$owner" "$1" "$2" "$3" "${4:-128kb}" 2>&1 < /dev/null)
+    exec {fd}< <(exec setsid bash "$self" keep "$owner" $joined "$1" "$2" "$3" "${4:-128kb}" 2>&1 < /dev/null)
     while read -r line <&"$fd"; do
         [ "${line%% *}" != ready ] || { echo "${line#ready }"; return 0; }
         text=$text$line$'\n'
@@ -276,23 +299,28 @@ nics_of() {
 }
 
 run() {
-    local seconds=60 nics=rank shape hosts rails count total=0 most=0 status
+    local seconds=60 nics=rank deal=host shape hosts rails joined count total=0 most=0 status
     while [ $# -gt 1 ]; do
         case $1 in
         -t) seconds=$2 ;;
         -n) nics=$2 ;;
+        -d) deal=$2 ;;
         *) break ;;
         esac
         shift 2
     done
-    [ $# -ge 2 ] || die "usage: hosts.sh run [-t SECONDS] [-n rank|host|all|none] SHAPE COMMAND..."
+    [ $# -ge 2 ] || die "usage: hosts.sh run [-t SECONDS] [-n rank|host|all|none] [-d host|turn] SHAPE COMMAND..."
     case $nics in
     rank | host | all | none) ;;
     *) die "-n '$nics' is refused: give rank, host, all or none" ;;
     esac
+    case $deal in
+    host | turn) ;;
+    *) die "-d '$deal' is refused: give host or turn" ;;
+    esac
     shape=$(counts "$1") || exit 1
     shift
-    read -r hosts rails < "$dir/shape"
+    read -r hosts rails joined < "$dir/shape"
     [ "$(wc -w <<< "$shape")" -le "$hosts" ] || die "shape '$shape' has more hosts than $hosts"
     for count in $shape; do
         total=$((total + count))
@@ -301,7 +329,7 @@ run() {
     [ "$nics" != rank ] || [ $most -le "$rails" ] || die "$most ranks on a host, but $rails rails"
     local out=$dir/out.$$ err=$dir/err.$$
     "${top_builddir:-build}/tools/rondo-run" -n $total --timeout "$seconds" --grace 2 --prefix \
-        bash "$self" rank "$nics" "$rails" "$shape" "$@" > "$out" 2> "$err" < /dev/null
+        bash "$self" rank "$nics" "$rails" "$joined" "$deal" "$shape" "$@" > "$out" 2> "$err" < /dev/null
     status=$?
     if [ $status -eq 0 ]; then
         sed 's/^\[[0-9]*\] //' "$out"
@@ -313,15 +341,37 @@ run() {
     return $status
 }
 
-# In place of a rank of rondo-run: rank NICS RAILS "COUNTS" COMMAND...
+# place DEAL "COUNTS" RANK: its host, its number there, and how many there are
+place() {
+    local -a counts=($2)
+    local rank=$3 host round
+    case $1 in
+    host)
+        for ((host = 0; rank >= counts[host]; host++)); do rank=$((rank - counts[host])); done
+        echo "$host $rank ${counts[host]}" ;;
+    turn)
+        for ((round = 0; ; round++)); do
+            for ((host = 0; host < ${#counts[@]}; host++)); do
+                [ "$round" -lt "${counts[host]}" ] || continue
+                [ "$rank" -gt 0 ] || { echo "$host $round ${counts[host]}"; return; }
+                rank=$((rank - 1))
+            done
+        done ;;
+    esac
+}
+
+# hold RAIL HOST: what goes out by no other NIC
+hold() {
+    local library=${top_builddir:-build}/tests/hosts/.libs/libhold.so
+    [ -f "$library" ] || die "no $library, which holds ranks to their NICs where rails are joined"
+    export LD_PRELOAD=$library HOLD_ADDRESS=10.77.${1#rail}.$(($2 + 1))
+}
+
+# In place of a rank of rondo-run: rank NICS RAILS JOINED DEAL "COUNTS" COMMAND...
 rank() {
-    local nics=$1 rails=$2 shape=$3 host=0 count local_rank=$RONDO_RANK
-    shift 3
-    for count in $shape; do
-        [ "$local_rank" -ge "$count" ] || break
-        local_rank=$((local_rank - count))
-        host=$((host + 1))
-    done
+    local nics=$1 rails=$2 joined=$3 host count local_rank
+    read -r host local_rank count < <(place "$4" "$5" "$RONDO_RANK")
+    shift 5
     [ -z "${RONDO_ROOT_FD:-}" ] || eval "exec $RONDO_ROOT_FD>&-"
     export RANK=$RONDO_RANK WORLD_SIZE=$RONDO_SIZE LOCAL_RANK=$local_rank LOCAL_WORLD_SIZE=$count
     export MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=$RONDO_JOB RONDO_INTERFACE=rail0
@@ -330,6 +380,7 @@ rank() {
     unset RONDO_HOST_ID
     nics=$(nics_of "$nics" "$local_rank" "$rails")
     [ -z "$nics" ] || export RONDO_UCX_NET_DEVICES=$nics
+    [ "$joined" -eq 0 ] || hold "${nics%%,*}" "$host"
     on "h$host" "$@"
 }
 
