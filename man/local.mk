@@ -74,6 +74,7 @@ dist_man_MANS += \
 	man/man3/rondo_unique_id_get.3 \
 	man/man3/rondo_version.3 \
 	man/man3/rondo_wait.3 \
+	man/man5/rondo-topo-text.5 \
 	man/man7/rondo-environment.7 \
 	man/man7/rondo-masks.7 \
 	man/man7/rondo-schedules.7 \

@@ -57,3 +57,13 @@ librondo_core_la_SOURCES += topo/tree.c
 librondo_core_la_SOURCES += topo/unpack.c
 librondo_core_la_SOURCES += topo/verbs.c
 librondo_core_la_SOURCES += topo/verbs.h
+
+# Machines from public data sheets, to plan for.
+machinesdir = $(pkgdatadir)/machines
+dist_machines_DATA = \
+	topo/machines/a800x8-4hca.txt \
+	topo/machines/cpu-2s.txt \
+	topo/machines/dgx-a100.txt \
+	topo/machines/dgx-h100.txt \
+	topo/machines/gh200.txt \
+	topo/machines/l20x8-pcie.txt

@@ -40,6 +40,10 @@ check_PROGRAMS += tests/topo/test_live
 tests_topo_test_live_SOURCES = tests/topo/test_live.c tests/topo/fake.c tests/topo/fake.h
 tests_topo_test_live_CFLAGS = $(test_cflags)
 tests_topo_test_live_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_machines
+tests_topo_test_machines_SOURCES = tests/topo/test_machines.c
+tests_topo_test_machines_CFLAGS = $(test_cflags)
+tests_topo_test_machines_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_nccl
 tests_topo_test_nccl_SOURCES = tests/topo/test_nccl.c
 tests_topo_test_nccl_CFLAGS = $(test_cflags)
@@ -125,3 +129,12 @@ EXTRA_DIST += tests/topo/screens/gh200.out
 EXTRA_DIST += tests/topo/screens/l20x8-pcie.out
 EXTRA_DIST += tests/topo/screens/screen.out
 EXTRA_DIST += tests/topo/screens/tree.out
+
+# What test_machines expects of the machines that are installed.
+EXTRA_DIST += \
+	tests/topo/machines/a800x8-4hca.out \
+	tests/topo/machines/cpu-2s.out \
+	tests/topo/machines/dgx-a100.out \
+	tests/topo/machines/dgx-h100.out \
+	tests/topo/machines/gh200.out \
+	tests/topo/machines/l20x8-pcie.out
