@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "tools/doctor.h"
 #include "tools/topo_doctor.h"
+#include "tools/topo_measure.h"
 #include "tools/topo_options.h"
 #include "tools/topo_view.h"
 #include "topo/source.h"
@@ -192,6 +193,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "doctor") == 0)
         return topo_doctor(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "measure") == 0)
+        return topo_measure(argc - 1, argv + 1);
     if (topo_options_parse(&options, argc, argv) < 0) {
         fprintf(stderr, "Try 'rondo-topo --help'.\n");
         return EXIT_USAGE;

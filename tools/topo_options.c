@@ -25,7 +25,7 @@ static void help(void)
 {
     printf("usage: rondo-topo [options]\n"
            "       rondo-topo doctor [options]: what is wrong here; see its --help\n"
-           "       rondo-topo doctor [options]: says what is wrong with a machine, see doctor --help\n"
+           "       rondo-topo measure [options]: what pairs of ranks carry; see its --help\n"
            "Shows what this machine is made of, what it costs its ranks to talk, and which NIC is whose.\n\n"
            "  -i, --input WHAT    a recording, an hwloc or NCCL XML file, a file of --pack or in the text\n"
            "                      form, or such a text itself: 'host:2 gpu:4 nic:4' (default: this machine)\n"

@@ -20,7 +20,7 @@ topo | base/ topo/ build-config.h | status types topo
 src/comm | base/ comm/ device/ topo/topo.h transport/ build-config.h | status types comm
 src/api | api/ base/ comm/ device/ engine/ kernels/ layout/ plan/ schedule/ topo/topo.h transport/ | *
 kernels | base/ kernels/ | status types kernel
-tools | base/ plan/cost.h plan/choose.h schedule/ tools/ topo/ build-config.h | *
+tools | base/ plan/cost.h plan/choose.h schedule/ tools/ topo/ perf/link.h build-config.h | *
 examples | examples/ build-config.h | *
 perf | base/ comm/comm.h perf/ transport/transport.h build-config.h | *
 tests | * | *

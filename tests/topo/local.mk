@@ -131,6 +131,7 @@ EXTRA_DIST += tests/topo/screens/dgx-a100.out
 EXTRA_DIST += tests/topo/screens/dgx-h100.out
 EXTRA_DIST += tests/topo/screens/gh200.out
 EXTRA_DIST += tests/topo/screens/l20x8-pcie.out
+dist_check_SCRIPTS += tests/topo/measure.sh
 EXTRA_DIST += tests/topo/screens/screen.out
 EXTRA_DIST += tests/topo/screens/tree.out
 
