@@ -84,8 +84,8 @@ static void print_levels(FILE *to, const struct measure *m)
 
 void measure_print_json(FILE *to, const struct measure *m)
 {
-    fprintf(to, "{\"schema\":\"rondo-topo-measure\",\"version\":1,\n\"size\":%d,\"hosts\":%d,\"transport\":", m->info.size,
-            m->info.hosts);
+    fprintf(to, "{\"schema\":\"rondo-topo-measure\",\"version\":1,\n\"size\":%d,\"hosts\":%d,\"transport\":",
+            m->info.size, m->info.hosts);
     topo_json_string(to, m->info.transport);
     fprintf(to, ",\"together\":%s,\"seconds\":%.3f,\"least_share\":%.6g,\"short\":%d,\n",
             m->options.together ? "true" : "false", m->took_seconds, m->options.least_share, measure_count_short(m));

@@ -268,7 +268,7 @@ static int agree(struct measure *m, int64_t begin_ns, int done, int steps, int *
 
 static int run_round(struct measure *m, struct meeting *meeting, int round, int64_t begin_ns, int *done, int *stop)
 {
-    int ranks = m->info.size, rounds = measure_rounds(ranks), steps = m->options.together ? rounds : ranks * (ranks - 1) / 2;
+    int ranks = m->info.size, steps = m->options.together ? measure_rounds(ranks) : ranks * (ranks - 1) / 2;
     double budget_s = m->options.seconds / steps;
     int partner = measure_partner(m->info.rank, round, ranks), err = 0;
 

@@ -105,7 +105,7 @@ static void print_cell(FILE *to, const struct measure *m, int a, int b, int is_l
 
 static void print_matrix(FILE *to, const struct measure *m, const int *order, int is_latency)
 {
-    fprintf(to, is_latency ? "Microseconds, measured (expected):\n" : "GB/s from row to column, measured (expected):\n");
+    fprintf(to, "%s, measured (expected):\n", is_latency ? "Microseconds" : "GB/s from row to column");
     print_head(to, m, order);
     for (int i = 0; i < m->info.size; i++) {
         if (starts_host(m, order, i))
@@ -207,7 +207,7 @@ static void blame_pair(const struct measure *m, int a, int b, char text[160])
 
     text[0] = 0;
     if (m->host_of[a] == m->host_of[b]) {
-        snprintf(text, 160, "the cores of both, and what else runs there; may one process read another's memory (CMA)?");
+        snprintf(text, 160, "the cores of both, and what else runs there; may a process read another's memory (CMA)?");
         return;
     }
     from = &objects[m->topo->ranks[a].nic];
@@ -300,6 +300,24 @@ static void print_short(FILE *to, const struct measure *m)
 
 /* ---- all ---- */
 
+/* Latency between ranks that wait for a processor is that of the scheduler. */
+static void print_crowded(FILE *to, const struct measure *m)
+{
+    for (int h = 0; h < m->info.hosts; h++) {
+        const struct ri_topo_object *host = &m->topo->objects[ri_topo_find(m->topo, -1, RI_TOPO_HOST, h)];
+        int ranks = 0;
+
+        for (int r = 0; r < m->info.size; r++)
+            ranks += m->host_of[r] == h;
+        if (host->cpu_count <= 0 || ranks <= host->cpu_count)
+            continue;
+        topo_plain_string(to, host->name);
+        fprintf(to, " has %d ranks on %d processors: they wait for each other, and figures say so\n", ranks,
+                (int)host->cpu_count);
+        return;
+    }
+}
+
 static void print_title(FILE *to, const struct measure *m)
 {
     int ranks = m->info.size, all = ranks * (ranks - 1), measured = 0, guesses = 0;
@@ -308,13 +326,14 @@ static void print_title(FILE *to, const struct measure *m)
         measured += m->gbps[i] > 0;
         guesses += i / ranks != i % ranks && !measure_is_known(m, i / ranks, i % ranks);
     }
-    fprintf(to, "%d ranks on %d host%s, transport %s, %s, %.1f s\n", ranks, m->info.hosts, m->info.hosts == 1 ? "" : "s",
-            m->info.transport, m->options.together ? "disjoint pairs at once" : "one pair at a time", m->took_seconds);
+    fprintf(to, "%d ranks on %d host%s, transport %s, %s, %.1f s\n", ranks, m->info.hosts,
+            m->info.hosts == 1 ? "" : "s", m->info.transport,
+            m->options.together ? "disjoint pairs at once" : "one pair at a time", m->took_seconds);
+    print_crowded(to, m);
     if (measured < all)
         fprintf(to, "%d of %d pairs were measured in this time: --seconds gives more\n", measured, all);
     if (guesses)
-        fprintf(to, "~: nothing is known; what is usual, which no pair falls short of.  --record keeps what was "
-                "measured.\n");
+        fprintf(to, "~: only what is usual; no pair falls short of that.  --record keeps what was measured.\n");
     fprintf(to, "\n");
 }
 

@@ -85,7 +85,8 @@ all_pairs 3
 out_has '"short":4,'
 counts '"short":true' 4
 told
-expect "nothing falls short of nothing" 0 env RONDO_TOPO="$fast" "$run" -n 3 --hosts 2 "$topo" measure --seconds 0.5 --short 0
+expect "nothing falls short of nothing" 0 env RONDO_TOPO="$fast" "$run" -n 3 --hosts 2 "$topo" measure --seconds 0.5 \
+    --short 0
 told
 
 # ---- what was measured is expected ----
