@@ -18,6 +18,7 @@ meets() {
 meets "2x2 ranks" "0/4 0/2 0/2;1/4 0/2 1/2;2/4 1/2 0/2;3/4 1/2 1/2;" 2x2
 meets "3+2 ranks" "0/5 0/2 0/3;1/5 0/2 1/3;2/5 0/2 2/3;3/5 1/2 0/2;4/5 1/2 1/2;" 3+2
 meets "1+2+1 ranks" "0/4 0/3 0/1;1/4 1/3 0/2;2/4 1/3 1/2;3/4 2/3 0/1;" 1+2+1
+meets "3+2 ranks dealt out in turn" "0/5 0/2 0/3;1/5 1/2 0/2;2/5 0/2 1/3;3/5 1/2 1/2;4/5 0/2 2/3;" -d turn 3+2
 for nics in rank host none; do
     job "2x4 ranks meet, NICs by $nics" -n $nics 2x4 "$probe" meet
 done

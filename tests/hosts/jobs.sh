@@ -6,7 +6,7 @@ hosts=$top_srcdir/tests/hosts/hosts.sh
 for name in $(compgen -e RONDO_); do unset "$name"; done
 export RONDO_LOG=error
 
-# hosts_or_skip H RAILS RATE: these hosts until the test ends, or the end of the test.  Files go to $work,
+# hosts_or_skip [-j] H RAILS RATE: these hosts until the test ends, or the end of the test.  Files go to $work,
 # which ends with the hosts, however the test ends.
 hosts_or_skip() {
     local reason

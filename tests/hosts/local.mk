@@ -3,7 +3,7 @@
 EXTRA_DIST += tests/hosts/hosts.sh tests/hosts/check.sh tests/hosts/jobs.sh tests/hosts/schedules.sh \
 	tests/hosts/topo.sh $(hosts_tests)
 hosts_tests = tests/hosts/leaves_nothing.sh tests/hosts/comm.sh tests/hosts/attention.sh tests/hosts/train.sh \
-	tests/hosts/perf.sh tests/hosts/measure.sh
+	tests/hosts/perf.sh tests/hosts/measure.sh tests/hosts/joined.sh
 hosts_programs = tests/e2e/attention$(EXEEXT) tests/e2e/comm_probe$(EXEEXT) tests/hosts/collectives$(EXEEXT)
 
 noinst_PROGRAMS += tests/hosts/collectives
