@@ -247,30 +247,50 @@ static void print_pair(FILE *to, const struct measure *m, int a, int b, char las
     fputs("\n", to);
 }
 
-/* All pairs of one NIC are short, while others are not: it is to blame, and not its partners. */
+/* Pairs through a NIC. */
+struct traffic {
+    int leaving, leaving_short, reaching, reaching_short;
+    int first; /* the lowest rank that uses it */
+};
+
+static void count_traffic(const struct measure *m, int32_t nic, struct traffic *t)
+{
+    *t = (struct traffic){ .first = -1 };
+    for (int a = 0; a < m->info.size; a++) {
+        int is_ours = m->topo->ranks[a].nic == nic;
+
+        if (is_ours && t->first < 0)
+            t->first = a;
+        for (int b = 0; b < m->info.size; b++) {
+            int crosses = m->host_of[a] != m->host_of[b] && m->gbps[a * m->info.size + b] > 0;
+            int leaves = crosses && is_ours, reaches = crosses && m->topo->ranks[b].nic == nic;
+
+            t->leaving += leaves;
+            t->leaving_short += leaves && measure_is_short(m, a, b);
+            t->reaching += reaches;
+            t->reaching_short += reaches && measure_is_short(m, a, b);
+        }
+    }
+}
+
+/* All pairs of one NIC are short, at least one way, while others are not: it is to blame, and not its partners. */
 static void print_culprits(FILE *to, const struct measure *m, int all_short, int all_crossing)
 {
-    for (int r = 0; r < m->info.size; r++) {
-        int pairs = 0, are_short = 0, first = r;
+    for (int r = 0; r < m->info.size && all_short < all_crossing; r++) {
+        struct traffic t;
+        int leaving, reaching;
 
-        for (int i = 0; i < m->info.size * m->info.size; i++) {
-            int a = i / m->info.size, b = i % m->info.size;
-
-            if (m->host_of[a] == m->host_of[b] || m->gbps[i] <= 0)
-                continue;
-            if (m->topo->ranks[a].nic != m->topo->ranks[r].nic && m->topo->ranks[b].nic != m->topo->ranks[r].nic)
-                continue;
-            pairs++;
-            are_short += measure_is_short(m, a, b);
-            first = m->topo->ranks[a].nic == m->topo->ranks[r].nic && a < first ? a : first;
-        }
-        if (first != r || pairs < 2 || are_short < pairs || all_short == all_crossing)
+        count_traffic(m, m->topo->ranks[r].nic, &t);
+        leaving = t.leaving > 1 && t.leaving_short == t.leaving;
+        reaching = t.reaching > 1 && t.reaching_short == t.reaching;
+        if (t.first != r || (!leaving && !reaching))
             continue;
         fputs("  begin with ", to);
         topo_plain_string(to, nic_name(m, r));
         fputs(" of ", to);
         topo_plain_string(to, host_name(m, r));
-        fprintf(to, ": all its %d pairs fall short\n", pairs);
+        fprintf(to, ": all that %s it falls short\n",
+                leaving && reaching ? "leaves and reaches" : leaving ? "leaves" : "reaches");
     }
 }
 

@@ -4,7 +4,7 @@
 # of it is what the next run expects, and what plans reckon with.
 . "$top_srcdir/tests/hosts/jobs.sh"
 topo=$top_builddir/tools/rondo-topo
-hosts_or_skip 2 2 100mbit
+hosts_or_skip 3 2 100mbit
 
 # Of 1514 bytes on the wire 1448 are payload: 11.96 MB/s; a bucket that was idle lets 128 KiB pass at once.
 low=0.0105 high=0.0125
@@ -34,4 +34,17 @@ bash "$hosts" run -n rank 2x2 "$topo" measure --seconds 5 > "$work/out" 2>&1
 [ $? -eq 1 ] || cat "$work/out" > "$work/why"
 tap_empty "links slower than the text claims end with status 1" "$work/why"
 says "and are named" '8 of 12 pairs fall short of 0.7'
+
+export RONDO_TOPO="host:3 nic:1 nic-name:rail net:0.012"
+bash "$hosts" on h2 tc qdisc replace dev rail0 root tbf rate 30mbit burst 128kb latency 500ms 2> "$work/why" &&
+    bash "$hosts" run -n host 3x1 "$topo" measure --seconds 10 > "$work/out" 2>&1
+[ $? -eq 1 ] || cat "$work/out" >> "$work/why"
+tap_empty "one way of one host is slow" "$work/why"
+says "its pairs are named, that way only" '2 of 6 pairs fall short of 0.7'
+says "and where to begin" 'begin with rail0 of host 2: all that leaves it falls short'
+bash "$hosts" on sw tc qdisc replace dev h2r0 root tbf rate 30mbit burst 128kb latency 500ms 2> "$work/why"
+bash "$hosts" run -n host 3x1 "$topo" measure --seconds 10 > "$work/out" 2>&1
+[ $? -eq 1 ] || cat "$work/out" >> "$work/why"
+tap_empty "both ways of it are" "$work/why"
+says "and that is said" 'begin with rail0 of host 2: all that leaves and reaches it falls short'
 tap_done
