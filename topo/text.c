@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/letters.h"
 #include "base/status.h"
 #include "topo/decimal.h"
 #include "topo/pack.h"
 #include "topo/topo.h"
 
 enum word {
-    HOST, PACKAGE, NUMA, SWITCH, GPU, NIC, CORE, NVLINK, NVLINK_COUNT, NVLINK_GROUP, C2C, PCIE, NET, NET_LATENCY,
-    NAME, GPU_MODEL, NIC_NAME, LAYER, WORDS,
+    HOST, PACKAGE, NUMA, SWITCH, GPU, NIC, CORE, NVLINK, NVLINK_COUNT, NVLINK_GROUP, XGMI, C2C, PCIE, NET,
+    NET_LATENCY, NAME, GPU_MODEL, NIC_NAME, LAYER, WORDS,
     NONE = WORDS
 };
 
@@ -37,6 +38,7 @@ static const struct {
     [NVLINK] = { "nvlink", SPEED, 0, 0, GPU },
     [NVLINK_COUNT] = { "nvlink-count", COUNT, 1, 1000, NVLINK },
     [NVLINK_GROUP] = { "nvlink-group", COUNT, 2, MAX_PER_HOST, NVLINK },
+    [XGMI] = { "xgmi", SPEED, 0, 0, GPU },
     [C2C] = { "c2c", SPEED, 0, 0, GPU },
     [PCIE] = { "pcie", SPEED, 0, 0, NONE },
     [NET] = { "net", SPEED, 0, 0, NIC },
@@ -97,42 +99,21 @@ static int next_token(struct reader *reader)
     return length > 0;
 }
 
-static int smallest(int a, int b, int c)
-{
-    int smaller = a < b ? a : b;
-
-    return smaller < c ? smaller : c;
-}
-
-/* How many letters must change to make one word of the other; row[j] is that of the words' beginnings. */
-static int distance(const char *a, const char *b)
-{
-    int row[32], columns = (int)strlen(b);
-
-    for (int j = 0; j <= columns; j++)
-        row[j] = j;
-    for (int i = 0; a[i]; i++) {
-        int corner = row[0];
-
-        row[0] = i + 1;
-        for (int j = 1; j <= columns; j++) {
-            int above = row[j];
-
-            row[j] = smallest(above + 1, row[j - 1] + 1, corner + (a[i] != b[j - 1]));
-            corner = above;
-        }
-    }
-    return row[columns];
-}
-
+/* The word that was meant, where that can be guessed: at most half of its letters differ; or NULL. */
 static const char *nearest_word(const char *name)
 {
-    int best = 0;
+    int best = (int)(strlen(name) + 1) / 2 + 1;
+    const char *nearest = NULL;
 
-    for (int w = 1; w < WORDS; w++)
-        if (distance(name, words[w].name) < distance(name, words[best].name))
-            best = w;
-    return words[best].name;
+    for (int w = 0; w < WORDS; w++) {
+        int apart = ri_letters_apart(name, strlen(name), words[w].name);
+
+        if (apart < best) {
+            best = apart;
+            nearest = words[w].name;
+        }
+    }
+    return nearest;
 }
 
 /* ---- words ---- */
@@ -148,6 +129,7 @@ static int find_word(const struct reader *reader, const char **value)
 {
     size_t length = strcspn(reader->token, ":");
     char name[sizeof(reader->token)], why[160];
+    const char *nearest;
 
     if (reader->is_cut)
         return refuse_token(reader, "that is too long for a word and its value");
@@ -161,7 +143,9 @@ static int find_word(const struct reader *reader, const char **value)
         snprintf(why, sizeof(why), "a value is missing; write %s:VALUE", name);
         return refuse_token(reader, why);
     }
-    snprintf(why, sizeof(why), "there is no such word; the nearest is %s", nearest_word(name));
+    nearest = nearest_word(name);
+    snprintf(why, sizeof(why), "there is no such word%s%s", nearest ? "; the nearest is " : "",
+             nearest ? nearest : "");
     return refuse_token(reader, why);
 }
 
@@ -189,7 +173,7 @@ static int read_speed(const struct reader *reader, enum word w, const char *valu
         return 0;
     }
     snprintf(why, sizeof(why), "%s is %s up to 1000000", words[w].name,
-             is_speed ? "GB/s one way, above 0 and" : "in microseconds, from 0");
+             is_speed ? "GB/s one way, without a unit (200 Gbit/s are 25), above 0 and" : "in microseconds, from 0");
     return refuse_token(reader, why);
 }
 
@@ -333,11 +317,12 @@ static void link_gpus(struct ri_topo *topo, const struct group *group, const int
     /* NVLink 2 to 4 carry 25 GB/s each way. */
     int links = group->given[NVLINK_COUNT] ? count_of(group, NVLINK_COUNT) : (int)(group->number[NVLINK] / 25);
 
-    if (!group->given[NVLINK])
-        return;
-    for (int a = 0; a < gpus; a++)
+    for (int a = 0; a < gpus && group->given[NVLINK]; a++)
         for (int b = a + 1; b < gpus && b / size == a / size; b++)
             ri_topo_link(topo, gpu[a], gpu[b], RI_TOPO_NVLINK, links > 0 ? links : 1, group->number[NVLINK]);
+    for (int a = 0; a < gpus && group->given[XGMI]; a++)
+        for (int b = a + 1; b < gpus; b++)
+            ri_topo_link(topo, gpu[a], gpu[b], RI_TOPO_XGMI, 1, group->number[XGMI]);
 }
 
 static void add_gpus(struct ri_topo *topo, const struct group *group, const int32_t *places, int place_count)
@@ -419,7 +404,7 @@ static int check_group(const struct reader *reader, const struct group *group)
     int64_t hosts = count_of(group, HOST), gpus = count_of(group, GPU);
     int64_t objects = 1 + count_of(group, PACKAGE) + numa_nodes(group) + 2 * (int64_t)count_of(group, SWITCH) + gpus +
                       count_of(group, NIC);
-    int64_t links = group->given[NVLINK] ? gpus * (gpus + 1) / 2 : gpus;
+    int64_t links = group->given[NVLINK] || group->given[XGMI] ? gpus * (gpus + 1) / 2 : gpus;
 
     char why[64];
 
@@ -429,6 +414,8 @@ static int check_group(const struct reader *reader, const struct group *group)
         snprintf(why, sizeof(why), "%s needs %s, too", words[w].name, words[words[w].needs].name);
         return refuse_group(group, why);
     }
+    if (group->given[NVLINK] && group->given[XGMI])
+        return refuse_group(group, "GPUs are joined by nvlink or by xgmi, not by both");
     if (group->given[NUMA] && count_of(group, NUMA) < count_of(group, PACKAGE))
         return refuse_group(group, "a package has a NUMA node at least, so numa is not less than package");
     if (reader->topo->object_count + hosts * objects > RI_TOPO_MAX_OBJECTS ||

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/config.h"
+#include "base/letters.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -215,37 +216,13 @@ static int variable_matches(const struct variable *variable, const char *name, s
     return length == own && strncmp(variable->name, name, own) == 0;
 }
 
-/* Letters to insert, delete or replace to turn a[0..length) into b; only the first 63 count. */
-static int edit_distance(const char *a, size_t length, const char *b)
-{
-    enum { WIDTH = 64 };
-    int row[WIDTH]; /* distances of the prefix of a so far to every prefix of b */
-    int columns = (int)strnlen(b, WIDTH - 1);
-
-    for (int j = 0; j <= columns; j++)
-        row[j] = j;
-    for (int i = 1; i <= (int)length && i < WIDTH; i++) {
-        int diagonal = row[0];
-
-        row[0] = i;
-        for (int j = 1; j <= columns; j++) {
-            int replaced = diagonal + (a[i - 1] != b[j - 1]);
-            int shifted = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-
-            diagonal = row[j];
-            row[j] = replaced < shifted ? replaced : shifted;
-        }
-    }
-    return row[columns];
-}
-
 static const char *nearest_name(const char *name, size_t length)
 {
     const char *nearest = NULL;
     int best = INT_MAX;
 
     for (int i = 0; i < VARIABLE_COUNT; i++) {
-        int distance = edit_distance(name, length, variables[i].name);
+        int distance = ri_letters_apart(name, length, variables[i].name);
 
         if (distance < best) {
             best = distance;

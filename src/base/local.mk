@@ -3,6 +3,8 @@ librondo_core_la_SOURCES += \
 	src/base/clock.h \
 	src/base/config.c \
 	src/base/config.h \
+	src/base/letters.c \
+	src/base/letters.h \
 	src/base/limits.h \
 	src/base/log.c \
 	src/base/log.h \

@@ -98,6 +98,19 @@ static void hosts_may_differ(void **state)
     ri_topo_destroy(topo);
 }
 
+static void gpus_joined_by_xgmi(void **state)
+{
+    struct ri_topo *topo = read_text("host:2 numa:2 gpu:8 gpu-model:MI300X xgmi:64 nic:8 net:50");
+
+    assert_int_equal(topo->link_count, 2 * 28);
+    for (int32_t i = 0; i < topo->link_count; i++) {
+        assert_int_equal(topo->links[i].kind, RI_TOPO_XGMI);
+        assert_int_equal(topo->links[i].count, 1);
+        assert_true(topo->links[i].gbps == 64);
+    }
+    ri_topo_destroy(topo);
+}
+
 static void hosts_without_gpus(void **state)
 {
     struct ri_topo *topo = read_text("host:2 numa:2 core:16 nic:1 net:1.25");
@@ -118,6 +131,9 @@ static void what_is_wrong_is_named(void **state)
         { "gpu:4", "begins with host:N" },
         { "host:2\n\n gpus:4", "line 3: \"gpus:4\": there is no such word; the nearest is gpu" },
         { "host:2 nvlnk:3", "nearest is nvlink" },
+        { "host:2 GPU:3", "nearest is gpu" },
+        { "host:2 bandwidth:3", "there is no such word (see" },
+        { "host:1 nic:1 net:200Gb/s", "without a unit (200 Gbit/s are 25)" },
         { "host:2 gpu", "a value is missing" },
         { "host:2 gpu:", "a value is missing" },
         { "host:0", "from 1 to 100000" },
@@ -137,9 +153,12 @@ static void what_is_wrong_is_named(void **state)
         { "host:1 nvlink:3", "nvlink needs gpu" },
         { "host:1 gpu:2 nvlink-count:3", "nvlink-count needs nvlink" },
         { "host:1 net:3", "net needs nic" },
+        { "host:1 xgmi:64", "xgmi needs gpu" },
+        { "host:1 gpu:2 nvlink:50 xgmi:64", "not by both" },
         { "host:1 package:2 numa:1", "not less than package" },
         { "host:100000 gpu:8", "100000 objects" },
         { "host:300 gpu:256 nvlink:1", "1000000 links" },
+        { "host:300 gpu:256 xgmi:1", "1000000 links" },
         { "host:1 host:99999 host:1", "100000 objects" },
         { "host:1 name:0123456789012345678901234567890123456789", "39 characters" },
         { "host:1 name:\a", "cannot be printed" },
@@ -225,6 +244,7 @@ int main(void)
         cmocka_unit_test(hosts_of_one_kind),
         cmocka_unit_test(devices_are_dealt_over_switches),
         cmocka_unit_test(hosts_may_differ),
+        cmocka_unit_test(gpus_joined_by_xgmi),
         cmocka_unit_test(hosts_without_gpus),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(many_hosts_take_no_time),
