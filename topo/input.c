@@ -59,6 +59,12 @@ static int read_xml(const char *text, size_t bytes, struct ri_topo **topo)
                     "that of NCCL");
 }
 
+/* Does it begin with the name of a form, of whatever version?  The reader of the form says which it knows. */
+static int begins(const char *text, const char *form)
+{
+    return strncmp(text, form, strlen(form)) == 0;
+}
+
 /* text has a 0 after its bytes. */
 static int read_text(const char *text, size_t bytes, struct ri_topo **topo, struct ri_source **source)
 {
@@ -66,9 +72,9 @@ static int read_text(const char *text, size_t bytes, struct ri_topo **topo, stru
 
     if (strlen(text) != bytes)
         return ri_error(RONDO_ERR_ARGUMENT, "a text with a byte 0 at %zu describes no machine", strlen(text));
-    if (ri_records_are_in(text, bytes))
+    if (begins(text, "rondo-recording "))
         return read_recording(text, bytes, topo, source);
-    if (strncmp(text, RI_TOPO_PACK_HEADER, strlen(RI_TOPO_PACK_HEADER)) == 0)
+    if (begins(text, "rondo-tree "))
         return ri_topo_unpack(text, topo);
     if (text[blank] == '<')
         return read_xml(text + blank, bytes - blank, topo);

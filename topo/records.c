@@ -306,7 +306,8 @@ static int take_record(struct ri_records *all, struct reader *in, char *room)
     return 0;
 }
 
-int ri_records_are_in(const char *text, size_t bytes)
+/* Does a text say of itself that it is a recording of this version? */
+static int are_in(const char *text, size_t bytes)
 {
     size_t length = sizeof(header) - 1;
 
@@ -321,8 +322,8 @@ int ri_records_parse(struct ri_records *all, const char *text, size_t bytes)
     char *room;
     int err = 0;
 
-    if (!ri_records_are_in(text, bytes))
-        return ri_error(RONDO_ERR_ARGUMENT, "recording, line 1: expected '%s'", header);
+    if (!are_in(text, bytes))
+        return ri_error(RONDO_ERR_ARGUMENT, "recording, line 1: expected '%s'; another release has written it, record anew", header);
     if (bytes > MOST_BYTES)
         return ri_error(RONDO_ERR_ARGUMENT, "a recording of %zu bytes; at most %d are read", bytes, MOST_BYTES);
     room = malloc(bytes);

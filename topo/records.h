@@ -54,7 +54,5 @@ const struct ri_record *ri_records_put(struct ri_records *all, enum ri_record_ki
 char *ri_records_print(const struct ri_records *all);
 /* Adds what a text holds.  RONDO_ERR_ARGUMENT names the line. */
 int ri_records_parse(struct ri_records *all, const char *text, size_t bytes);
-/* Whether a text says of itself that it is a recording. */
-int ri_records_are_in(const char *text, size_t bytes);
 
 #endif

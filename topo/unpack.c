@@ -293,7 +293,8 @@ static int read_lines(struct input *in)
     int err = 0;
 
     if (!line || strcmp(line, RI_TOPO_PACK_HEADER) != 0)
-        return ri_error(RONDO_ERR_ARGUMENT, "packed topology: it does not begin with \"" RI_TOPO_PACK_HEADER "\"");
+        return ri_error(RONDO_ERR_ARGUMENT, "packed topology, line 1: expected '" RI_TOPO_PACK_HEADER
+                        "'; another release has written it, pack anew");
     while (!err && (line = next_line(in)))
         err = read_line(in, line);
     if (!err && in->topo->object_count == 0)

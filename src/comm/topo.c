@@ -32,6 +32,18 @@ static int is_described(const struct rondo_comm *comm)
     return *comm->config.topo && strcmp(comm->config.topo, "live") != 0;
 }
 
+/* What RONDO_TOPO, or topo of the config, describes; an error says so. */
+static int read_described(const char *what, struct ri_topo **seen)
+{
+    int err = ri_topo_read(what, seen);
+    char why[512];
+
+    if (!err)
+        return 0;
+    snprintf(why, sizeof(why), "%s", rondo_last_error());
+    return ri_error(err, "RONDO_TOPO (or topo of the config): %s", why);
+}
+
 int ri_comm_see(const struct rondo_comm *comm, const struct rondo_comm *parent, struct ri_topo **seen)
 {
     *seen = NULL;
@@ -43,7 +55,7 @@ int ri_comm_see(const struct rondo_comm *comm, const struct rondo_comm *parent, 
     }
     if (strcmp(comm->config.topo, "off") == 0)
         return 0;
-    return ri_topo_read(is_described(comm) ? comm->config.topo : NULL, seen);
+    return is_described(comm) ? read_described(comm->config.topo, seen) : ri_topo_read(NULL, seen);
 }
 
 /* The one device that this process may see; -1: several, or not told by a number. */

@@ -129,6 +129,9 @@ done
 expect "a rank alone" 2 "$topo" measure
 err_has "1 rank has no pair"
 told
+expect "a topology that is none" 1 env RONDO_TOPO='host:1 gpx:2' "$run" -n 2 "$topo" measure
+err_has "RONDO_TOPO (or topo of the config): topology text, line 1"
+told
 expect "no topology" 1 env RONDO_TOPO=off "$run" -n 2 "$topo" measure
 err_has "RONDO_TOPO"
 told

@@ -139,6 +139,8 @@ static void errors_name_what_was_tried(void **state)
     refuses_file("<graphs version=\"1\"/>", "<topology");
     refuses_file("rondo-recording 1\nnonsense", "line 2");
     refuses_file("rondo-tree 1\nnonsense", "line 2");
+    refuses_file("rondo-recording 2\n", "expected 'rondo-recording 1'; another release");
+    refuses_file("rondo-tree 2\nhost - 0\n", "expected 'rondo-tree 1'; another release");
     assert_int_equal(ri_topo_read("no-such-file", &topo), RONDO_ERR_ARGUMENT);
     assert_non_null(strstr(rondo_last_error(), "no-such-file"));
     assert_non_null(strstr(rondo_last_error(), "host:2 gpu:4"));
