@@ -38,6 +38,11 @@ static const char *plural(int count)
     return count == 1 ? "" : "s";
 }
 
+static int speaks_unknown(const struct ri_topo_object *object)
+{
+    return object->kind == RI_TOPO_NIC && object->nic.layer == RI_TOPO_LAYER_UNKNOWN;
+}
+
 /* ---- ports ---- */
 
 void doctor_fabric(const struct doctor_facts *facts, struct doctor_finding *finding)
@@ -56,6 +61,8 @@ void doctor_fabric(const struct doctor_facts *facts, struct doctor_finding *find
         doctor_say(finding, DOCTOR_FAIL, "there is no RDMA adapter: hosts talk over TCP");
         doctor_remedy(finding, "load its driver (lspci, modprobe mlx5_ib); in a container: --device=/dev/infiniband and "
                       "the network namespace of the host; or ask with --fabric no");
+    } else if (!facts->is_looked_at && count_of(facts->topo, speaks_unknown)) {
+        doctor_say(finding, DOCTOR_SKIP, "a description says nothing of what the NICs speak (layer:infiniband, roce)");
     } else {
         doctor_say(finding, DOCTOR_PASS, "there is no RDMA adapter, and none is asked for: hosts talk over TCP");
     }
@@ -175,6 +182,13 @@ void doctor_mtu(const struct doctor_facts *facts, struct doctor_finding *finding
 
 /* ---- places ---- */
 
+/* Is it known where on its host an object is?  With one NUMA node there is no other place. */
+static int is_placed(const struct ri_topo *topo, int32_t object)
+{
+    return ri_topo_above(topo, object, RI_TOPO_NUMA) >= 0 ||
+           ri_topo_count(topo, ri_topo_host_of(topo, object), RI_TOPO_NUMA) == 1;
+}
+
 static int is_far(const struct ri_topo *topo, const struct ri_topo_rank *rank)
 {
     struct ri_topo_path path;
@@ -188,7 +202,7 @@ static int is_far(const struct ri_topo *topo, const struct ri_topo_rank *rank)
 void doctor_distance(const struct doctor_facts *facts, struct doctor_finding *finding)
 {
     const struct ri_topo *topo = facts->topo;
-    int known = 0;
+    int known = 0, have_nics = 0;
     char name[160], nic_name[160];
 
     for (int r = 0; r < topo->rank_count; r++) {
@@ -196,7 +210,8 @@ void doctor_distance(const struct doctor_facts *facts, struct doctor_finding *fi
 
         if (rank->nic < 0)
             continue;
-        known++;
+        have_nics++;
+        known += is_placed(topo, rank->object) && is_placed(topo, rank->nic);
         if (is_far(topo, rank))
             doctor_item(finding, DOCTOR_WARN, "rank %d at %s has no NIC nearer than %s, on another socket", r,
                         doctor_name(topo, rank->object, name), doctor_name(topo, rank->nic, nic_name));
@@ -207,7 +222,8 @@ void doctor_distance(const struct doctor_facts *facts, struct doctor_finding *fi
     else if (known)
         doctor_say(finding, DOCTOR_PASS, "%d rank%s, none with a NIC on a far socket", known, plural(known));
     else
-        doctor_say(finding, DOCTOR_SKIP, "no rank has a NIC");
+        doctor_say(finding, DOCTOR_SKIP, have_nics ? "nothing tells at which NUMA node ranks and their NICs are"
+                                                   : "no rank has a NIC");
 }
 
 void doctor_pci(const struct doctor_facts *facts, struct doctor_finding *finding)
@@ -243,7 +259,7 @@ void doctor_pci(const struct doctor_facts *facts, struct doctor_finding *finding
 void doctor_numa(const struct doctor_facts *facts, struct doctor_finding *finding)
 {
     const struct ri_topo *topo = facts->topo;
-    int several = 0;
+    int several = 0, known = 0;
     char name[160];
 
     for (int32_t i = 0; i < topo->object_count; i++) {
@@ -251,8 +267,10 @@ void doctor_numa(const struct doctor_facts *facts, struct doctor_finding *findin
         int is_device = it->kind == RI_TOPO_GPU || (it->kind == RI_TOPO_NIC && !it->nic.is_virtual &&
                                                     !it->nic.is_loopback && ri_topo_nic_is_used(topo, i, NULL));
 
-        if (it->kind == RI_TOPO_HOST)
+        if (it->kind == RI_TOPO_HOST) {
             several |= ri_topo_count(topo, i, RI_TOPO_NUMA) > 1;
+            known |= ri_topo_count(topo, i, RI_TOPO_NUMA) > 0;
+        }
         if (is_device && ri_topo_count(topo, ri_topo_host_of(topo, i), RI_TOPO_NUMA) > 1 &&
             ri_topo_above(topo, i, RI_TOPO_NUMA) < 0)
             doctor_item(finding, DOCTOR_WARN, "%s: nobody knows at which NUMA node", doctor_name(topo, i, name));
@@ -260,6 +278,8 @@ void doctor_numa(const struct doctor_facts *facts, struct doctor_finding *findin
     if (finding->items)
         doctor_remedy(finding, "in a virtual machine: pass on the NUMA node of devices (a PCI bridge for each), or "
                       "describe the machine by hand, see rondo-topo-text(5)");
+    else if (!known)
+        doctor_say(finding, DOCTOR_SKIP, "nothing tells which NUMA nodes there are");
     else
         doctor_say(finding, DOCTOR_PASS, several ? "every device has its NUMA node" : "one node: all places are near");
 }

@@ -104,8 +104,10 @@ static int parse_option(struct options *options, int c)
 
 static int parse(struct options *options, int argc, char **argv)
 {
+    static char name[] = "rondo-topo doctor"; /* before what getopt_long has to say */
     int c;
 
+    argv[0] = name;
     *options = (struct options){ .fabric = DOCTOR_FABRIC_AUTO };
     while ((c = getopt_long(argc, argv, "i:n:", long_options, NULL)) != -1)
         if (parse_option(options, c) < 0)

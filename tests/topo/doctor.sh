@@ -102,7 +102,7 @@ refuses "--fabric: 'maybe'" --fabric maybe
 refuses "--ranks: '0'" --ranks 0
 refuses "--ranks: '3x'" -n 3x
 refuses "'more' is no option" more
-refuses "unrecognized option" --tree
+refuses "rondo-topo doctor: unrecognized option" --tree
 expect "an input that is not there" 1 "$topo" doctor --input "$work/nothing"
 err_has "$work/nothing"
 told

@@ -125,6 +125,26 @@ static void a_description_is_judged_by_its_tree(void **state)
     release(&facts);
 }
 
+/* What few words do not say is not taken for good. */
+static void what_is_not_described_does_not_pass(void **state)
+{
+    struct doctor_facts facts;
+    struct ri_topo *topo;
+
+    assert_int_equal(ri_topo_from_text("host:2 gpu:8 nic:2 net:25", &topo), 0);
+    assert_int_equal(doctor_gather(NULL, topo, 0, DOCTOR_FABRIC_AUTO, &facts), 0);
+    expect(&facts, "fabric", DOCTOR_SKIP, "a description says nothing of what the NICs speak", "");
+    expect(&facts, "distance", DOCTOR_SKIP, "nothing tells at which NUMA node", "");
+    expect(&facts, "numa", DOCTOR_SKIP, "nothing tells which NUMA nodes", "");
+    release(&facts);
+    assert_int_equal(ri_topo_from_text("host:2 numa:1 gpu:8 nic:2 layer:ethernet", &topo), 0);
+    assert_int_equal(doctor_gather(NULL, topo, 0, DOCTOR_FABRIC_AUTO, &facts), 0);
+    expect(&facts, "fabric", DOCTOR_PASS, "hosts talk over TCP", "");
+    expect(&facts, "distance", DOCTOR_PASS, "16 ranks", "");
+    expect(&facts, "numa", DOCTOR_PASS, "one node", "");
+    release(&facts);
+}
+
 /* ---- the host ---- */
 
 /* Locked memory of 64 KiB: trouble with a fabric, none without (openucx/ucx#8229, #8746). */
@@ -409,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_healthy_host_passes_everything),
         cmocka_unit_test(a_description_is_judged_by_its_tree),
+        cmocka_unit_test(what_is_not_described_does_not_pass),
         cmocka_unit_test(a_low_limit_of_locked_memory),
         cmocka_unit_test(a_small_mount_of_shared_memory),
         cmocka_unit_test(memory_of_others_may_not_be_read),
