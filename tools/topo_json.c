@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+
 #include "tools/topo_text.h"
 #include "tools/topo_view.h"
 
@@ -71,7 +73,8 @@ static void put_object(FILE *to, const struct topo_view *view, int32_t i)
     put_text(to, "id", it->id);
     put_text(to, "cpus", it->cpus);
     put_number(to, "cpu_count", it->cpu_count);
-    put_number(to, "memory_bytes", (double)it->memory_bytes);
+    put_name(to, "memory_bytes");
+    fprintf(to, "%" PRId64, it->memory_bytes);
     put_number(to, "link_gbps", it->link_gbps);
     put_number(to, "full_gbps", it->full_gbps);
     if (it->kind == RI_TOPO_NIC)
@@ -99,6 +102,23 @@ static void put_tree(FILE *to, const struct topo_view *view)
 
 /* ---- ranks ---- */
 
+/* The names that the screen has, and the way to the NIC. */
+static void put_names(FILE *to, const struct topo_view *view, const struct ri_topo_rank *rank)
+{
+    struct ri_topo_path way = { .gbps = 0 };
+    char text[64], level[12] = "";
+
+    put_text(to, "host_name", view->topo->objects[view->host[view->host_of[rank->object]]].name);
+    put_text(to, "on", topo_view_label(view, rank->object, text));
+    put_text(to, "nic_name", rank->nic < 0 ? "" : topo_view_label(view, rank->nic, text));
+    if (rank->nic >= 0) {
+        ri_topo_path(view->topo, rank->object, rank->nic, &way);
+        ri_topo_level_text(&way, level);
+    }
+    put_text(to, "way_level", level);
+    put_number(to, "way_gbps", way.gbps);
+}
+
 static void put_ranks(FILE *to, const struct topo_view *view)
 {
     const struct ri_topo *topo = view->topo;
@@ -111,6 +131,7 @@ static void put_ranks(FILE *to, const struct topo_view *view)
         put_number(to, "nic", topo->ranks[r].nic);
         put_number(to, "nic_shares", topo->ranks[r].nic_shares);
         put_number(to, "rail", view->rail[r]);
+        put_names(to, view, &topo->ranks[r]);
         fputc('}', to);
     }
     fputs(topo->rank_count ? "\n  ],\n  \"ring\": [" : "],\n  \"ring\": [", to);

@@ -262,7 +262,10 @@ static void print_host(FILE *to, const struct topo_view *view, int h)
     topo_plain_string(to, topo->objects[view->host[h]].name);
     if (view->alike[h] > 1)
         fprintf(to, " (and %d host%s like this)", view->alike[h] - 1, view->alike[h] == 2 ? "" : "s");
-    fprintf(to, ": %d NUMA node%s", numas, numas == 1 ? "" : "s");
+    if (numas)
+        fprintf(to, ": %d NUMA node%s", numas, numas == 1 ? "" : "s");
+    else
+        fputs(": NUMA nodes unknown", to);
     if (processors && topo->objects[view->host[h]].cpu_count)
         fprintf(to, ", %d of %d processors", (int)topo->objects[view->host[h]].cpu_count, processors);
     else if (processors || topo->objects[view->host[h]].cpu_count)

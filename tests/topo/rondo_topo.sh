@@ -87,7 +87,21 @@ must(it["pairs"]["gbps"][2][3] == 300 and it["pairs"]["gbps"][1][1] is None, "GB
 must(all(len(row) == 8 for row in it["pairs"]["latency_us"]), "latencies")
 must(len(it["links"]) == 12 and it["rails"] == 2, "links and rails")
 must(all(it["objects"][r["nic"]]["kind"] == "nic" for r in it["ranks"]), "NICs")
+last = it["ranks"][7]
+must((last["host_name"], last["on"], last["nic_name"]) == ("host 1", "GPU3", "mlx5_1"), "names")
+must((last["way_level"], last["way_gbps"]) == ("PIX", 25), "the way to the NIC")
 END
+told
+
+printf 'rondo-tree 1\nhost - 0\nnuma 0 0 memory_bytes=540000000001\n' > "$work/odd"
+expect "JSON has bytes to the last, and no NIC where there is none" 0 --input "$work/odd" --json
+json_valid
+out_has '"memory_bytes": 540000000001,'
+out_has '"nic_name": "", "way_level": "", "way_gbps": 0}'
+told
+
+expect "what is not told of NUMA nodes is unknown, not none" 0 --input 'host:1 gpu:2'
+out_has '^host 0: NUMA nodes unknown, 2 GPUs, 0 NICs$'
 told
 
 expect "NCCL's XML of one host" 0 --input "$machine" --xml --host 1
