@@ -215,6 +215,16 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
+static int parse_topo(struct plan_options *o, const char *text)
+{
+    if (!*text) {
+        plan_say("--topo: a file or a text is missing, as in --topo 'host:2 gpu:4 nic:4'");
+        return -1;
+    }
+    o->topo = text;
+    return 0;
+}
+
 /* 1: not one of these. */
 static int parse_machine_option(struct plan_options *o, int c)
 {
@@ -226,8 +236,7 @@ static int parse_machine_option(struct plan_options *o, int c)
     case 'm':
         return parse_machine(o, optarg);
     case OPT_TOPO:
-        o->topo = o->machine = optarg;
-        return 0;
+        return parse_topo(o, optarg);
     case OPT_RANKS:
         err = parse_count("--ranks", optarg, PLAN_MAX_RANKS, &count);
         o->asked_ranks = (int)count;
@@ -397,6 +406,8 @@ static int refuse_together(struct plan_options *o)
 {
     if (!o->ranks)
         plan_say("--machine is missing, as --machine 2x4, or --topo");
+    else if (o->asked_ranks && !o->topo)
+        plan_say("--ranks %d goes with --topo; --machine says its ranks, as 2x4", o->asked_ranks);
     else if (o->tokens < o->ranks)
         plan_say("--tokens %lld: fewer than the %d ranks of --machine %s", (long long)o->tokens,
                  o->ranks, o->machine);

@@ -2,6 +2,7 @@
 /* The machine of rondo-plan, taken from a topology. */
 #include <rondo/status.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/plan_options.h"
 #include "topo/topo.h"
@@ -61,11 +62,28 @@ static int take_ranks(struct plan_options *o, const struct ri_topo *topo)
     return -1;
 }
 
+/* What could not be found out is beside the list, which may be JSON. */
+static void tell_notices(const char *at)
+{
+    while (at && *at) {
+        int length = (int)strcspn(at, "\n");
+
+        plan_say("--topo: %.*s", length, at);
+        at += length + (at[length] == '\n');
+    }
+}
+
 int plan_topo_apply(struct plan_options *o)
 {
     struct ri_topo *topo;
-    int err = ri_topo_read(o->topo, &topo);
+    int err;
 
+    if (o->machine) {
+        plan_say("--machine and --topo: one machine at a time");
+        return -1;
+    }
+    o->machine = o->topo;
+    err = ri_topo_read(o->topo, &topo);
     if (err) {
         plan_say("--topo: %s", rondo_last_error());
         return -1;
@@ -75,8 +93,10 @@ int plan_topo_apply(struct plan_options *o)
         plan_say("--ranks %d: %s", o->asked_ranks, rondo_last_error());
     else
         err = take_ranks(o, topo);
-    if (!err)
+    if (!err) {
         take_links(o, topo);
+        tell_notices(topo->notices);
+    }
     ri_topo_destroy(topo);
     return err ? -1 : 0;
 }

@@ -63,6 +63,24 @@ expect "a topology that is none" 2 --topo host:many
 err_has 'many'
 told
 
+expect "an empty topology is none" 2 --topo ''
+err_has 'is missing'
+told
+
+expect "one machine at a time" 2 --topo host:2 -m 2x4
+err_has 'one machine'
+told
+
+expect "ranks of a machine are its own" 2 -m 2x4 --ranks 3
+err_has '--ranks 3'
+told
+
+printf 'rondo-tree 1\nhost - 0\nnotice there%%20was%%20no%%20NVML\nnotice second\n' > "$work/tree"
+expect "what could not be found out is told" 0 --topo "$work/tree" --pass forward
+grep -qx 'rondo-plan: --topo: there was no NVML' "$work/err" || echo "the first notice is not told" >> "$work/why"
+grep -qx 'rondo-plan: --topo: second' "$work/err" || echo "the second notice is not told" >> "$work/why"
+told
+
 expect "one variant" 0 -m 2x4 --variant chunked --pass forward
 [ "$(grep -c '^[* ] forward ' "$work/out")" -eq 1 ] || echo "not one row" >> "$work/why"
 told
