@@ -4,6 +4,7 @@ EXTRA_DIST += tests/here.h
 EXTRA_DIST += tests/short.h
 EXTRA_DIST += tests/tap.sh
 EXTRA_DIST += tests/run.sh
+EXTRA_DIST += tests/links.sh
 
 # Another build below this one, which then makes what is named.
 #   $(call make_again,FOLDER,C COMPILER,C++ COMPILER,CONFIGURE ARGUMENTS,TARGETS)
@@ -44,9 +45,18 @@ check-bare: $(top_srcdir)/configure
 	+$(call check_again,bare,--without-ucx --without-hwloc --without-verbs --without-expat --without-rsvg --without-mpi \
 		--without-cblas --without-cmocka)
 
+# The library and rondo-topo without each optional library in turn, and what they are linked with.
+LEFT_OUT = ucx hwloc verbs expat rsvg
+check-links: $(top_srcdir)/configure
+	+$(call make_again,links/all,$(CC),$(CXX),,librondo.la tools/rondo-topo$(EXEEXT))
+	+for one in $(LEFT_OUT); do \
+		($(call make_again,links/$$one,$(CC),$(CXX),--without-$$one,librondo.la tools/rondo-topo$(EXEEXT))) || exit 1; \
+	done
+	$(SHELL) $(top_srcdir)/tests/links.sh links/all $(LEFT_OUT:%=links/%)
+
 clean-local: clean-check-again
 clean-check-again:
-	rm -rf asan tsan clang analyzer bare
+	rm -rf asan tsan clang analyzer bare links
 
 comma = ,
-.PHONY: check-asan check-tsan check-clang check-analyzer check-bare clean-check-again
+.PHONY: check-asan check-tsan check-clang check-analyzer check-bare check-links clean-check-again
