@@ -318,6 +318,8 @@ char *ri_topo_explain(const struct ri_topo *topo)
         return NULL;
     }
     say_all(topo, room, out);
+    if (topo->notices)
+        fputs(topo->notices, out); /* each line ends */
     failed = ferror(out);
     if (fclose(out) || failed) {
         free(text);

@@ -191,7 +191,8 @@ int ri_topo_place(struct ri_topo *topo, int ranks, const int32_t *host_of, const
 void ri_topo_assign_nics(struct ri_topo *topo);
 
 /* reach.c: whether every NIC that was assigned reaches every other, so that ranks may be held to theirs: all are
- * RDMA ports of one link layer, or hosts are on the same networks with the NICs that are used. */
+ * RDMA ports of one link layer and of one network (known or not), or hosts are on the same networks with the NICs
+ * that are used.  0 also where there is no memory to find out. */
 int ri_topo_nics_reach(const struct ri_topo *topo);
 
 /* order[i] is the rank at place i of the flat ring: host after host in order of their first ranks, and
@@ -221,7 +222,7 @@ struct ri_topo_lanes {
 };
 void ri_topo_lanes(const struct ri_topo *topo, struct ri_topo_lanes *lanes);
 
-/* Why this order and these NICs, in words; malloc'd, NULL: no memory. */
+/* Why this order and these NICs, in words, and the notices; malloc'd, NULL: no memory. */
 char *ri_topo_explain(const struct ri_topo *topo);
 
 /* ---- inputs: each makes a topo without ranks, or says why not (RONDO_ERR_ARGUMENT names line and token) ---- */

@@ -73,6 +73,17 @@ static int meet(struct rondo_comm *comm, const struct start *start, int status)
     return err;
 }
 
+/* A rank that fails here has been heard of: the others are told why. */
+static int find_topo(struct rondo_comm *comm, const struct rondo_comm *parent, const struct ri_topo *seen,
+                     int64_t deadline_ns)
+{
+    int err = ri_comm_find_topo(comm, parent, seen, deadline_ns);
+
+    if (err && comm->bootstrap)
+        ri_bootstrap_abort(comm->bootstrap, rondo_last_error());
+    return err;
+}
+
 /* settings_status: what ri_settings said. */
 static int assemble(struct rondo_comm *comm, const struct start *start, const struct rondo_comm *parent,
                     int settings_status)
@@ -86,7 +97,7 @@ static int assemble(struct rondo_comm *comm, const struct start *start, const st
         err = ri_comm_see(comm, parent, &seen);
     err = meet(comm, start, err);
     if (!err)
-        err = ri_comm_find_topo(comm, parent, seen, start->deadline_ns);
+        err = find_topo(comm, parent, seen, start->deadline_ns);
     ri_topo_destroy(seen);
     return err ? err : ri_comm_open_transport(comm, start->deadline_ns);
 }

@@ -26,4 +26,6 @@ librondo_core_la_SOURCES += \
 	src/comm/topo.c \
 	src/comm/topo.h \
 	src/comm/unique_id.c \
-	src/comm/unique_id.h
+	src/comm/unique_id.h \
+	src/comm/view.c \
+	src/comm/view.h

@@ -7,167 +7,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
-#include "comm/bytes.h"
 #include "comm/comm.h"
 #include "comm/open.h"
+#include "comm/view.h"
 #include "topo/topo.h"
 
-/* What a rank tells of itself, before what its host looks like. */
-struct introduction {
-    uint8_t digest[16]; /* of the text of its host */
-    uint64_t bytes;     /* of that text; 0: this rank does not look */
-    int32_t described;  /* by RONDO_TOPO, not found */
-    int32_t kind, number; /* where the rank is on its host; number -1: unknown */
-    char host[64];
+enum {
+    TEXT_BYTES_MAX = 16 << 20, /* of a host's */
+    ALL_BYTES_MAX = 64 << 20,  /* of all slices: what rank 0 sends to each */
+    OBJECTS_MAX = 200000       /* of all hosts */
 };
-
-/* ---- what this rank sees ---- */
-
-static int is_described(const struct rondo_comm *comm)
-{
-    return *comm->config.topo && strcmp(comm->config.topo, "live") != 0;
-}
-
-/* What RONDO_TOPO, or topo of the config, describes; an error says so. */
-static int read_described(const char *what, struct ri_topo **seen)
-{
-    int err = ri_topo_read(what, seen);
-    char why[512];
-
-    if (!err)
-        return 0;
-    snprintf(why, sizeof(why), "%s", rondo_last_error());
-    return ri_error(err, "RONDO_TOPO (or topo of the config): %s", why);
-}
-
-int ri_comm_see(const struct rondo_comm *comm, const struct rondo_comm *parent, struct ri_topo **seen)
-{
-    *seen = NULL;
-    if (parent) {
-        if (parent->topo)
-            *seen = ri_topo_extract(parent->topo, ri_topo_host_of(parent->topo,
-                                                                  parent->topo->ranks[parent->rank].object));
-        return *seen || !parent->topo ? 0 : ri_error(RONDO_ERR_MEMORY, "no memory for a part's topology");
-    }
-    if (strcmp(comm->config.topo, "off") == 0)
-        return 0;
-    return is_described(comm) ? read_described(comm->config.topo, seen) : ri_topo_read(NULL, seen);
-}
-
-/* The one device that this process may see; -1: several, or not told by a number. */
-static int32_t visible_gpu(void)
-{
-    const char *text = getenv("CUDA_VISIBLE_DEVICES");
-    char *end;
-    long number = text ? strtol(text, &end, 10) : -1;
-
-    return text && end != text && !*end && number >= 0 && number < 4096 ? (int32_t)number : -1;
-}
-
-/* Where this rank is on its host, as far as that is known before it computes. */
-static void introduce_place(const struct rondo_comm *comm, const struct rondo_comm *parent,
-                            const struct ri_topo *seen, int32_t host, struct introduction *mine)
-{
-    int32_t home;
-
-    mine->number = -1;
-    if (parent) {
-        const struct ri_topo_object *at = &parent->topo->objects[parent->topo->ranks[parent->rank].object];
-
-        mine->kind = (int32_t)at->kind;
-        mine->number = at->number;
-        return;
-    }
-    if (is_described(comm))
-        return;
-    mine->kind = RI_TOPO_GPU;
-    mine->number = ri_topo_count(seen, host, RI_TOPO_GPU) ? visible_gpu() : -1;
-    home = mine->number < 0 ? ri_topo_home(seen, host) : -1;
-    if (home >= 0) {
-        mine->kind = RI_TOPO_NUMA;
-        mine->number = seen->objects[home].number;
-    }
-}
-
-/* What tells hosts apart that are alike: names of adapters become numbers. */
-static void strip(struct ri_topo *topo)
-{
-    char cards[64][sizeof(topo->objects->nic.card)];
-    int count = 0;
-
-    for (int32_t i = 0; i < topo->object_count; i++) {
-        struct ri_topo_object *object = &topo->objects[i];
-        int at = 0;
-
-        object->id[0] = '\0';
-        if (object->kind == RI_TOPO_HOST) {
-            object->name[0] = object->cpus[0] = '\0';
-            object->number = 0;
-        }
-        if (object->kind != RI_TOPO_NIC || !object->nic.card[0])
-            continue;
-        while (at < count && strcmp(cards[at], object->nic.card) != 0)
-            at++;
-        if (at == count && count < 64)
-            memcpy(cards[count++], object->nic.card, sizeof(object->nic.card));
-        if (at < 64)
-            snprintf(object->nic.card, sizeof(object->nic.card), "card %d", at);
-    }
-}
-
-/* Of a description of many hosts that of this rank, of fewer than there are the last. */
-static int32_t own_host(const struct rondo_comm *comm, const struct rondo_comm *parent, const struct ri_topo *seen)
-{
-    int hosts = ri_topo_hosts(seen), k = parent ? 0 : comm->host_index;
-
-    return ri_topo_find(seen, -1, RI_TOPO_HOST, k < hosts ? k : hosts - 1);
-}
-
-/* Fills in mine, and the text that its digest is of; *text is NULL when there is nothing to see. */
-static int introduce(const struct rondo_comm *comm, const struct rondo_comm *parent, const struct ri_topo *seen,
-                     struct introduction *mine, char **text)
-{
-    int32_t host = seen ? own_host(comm, parent, seen) : -1;
-    struct ri_topo *one;
-
-    memset(mine, 0, sizeof(*mine));
-    *text = NULL;
-    if (host < 0)
-        return 0;
-    one = ri_topo_extract(seen, host);
-    if (!one)
-        return ri_error(RONDO_ERR_MEMORY, "no memory for the topology of a host");
-    introduce_place(comm, parent, seen, host, mine);
-    mine->described = parent ? parent->topo_is_described : is_described(comm);
-    snprintf(mine->host, sizeof(mine->host), "%s", one->objects[0].name);
-    if (*comm->config.host_id && !parent)
-        snprintf(mine->host, sizeof(mine->host), "%s", comm->config.host_id);
-    else if (!mine->described && !parent)
-        gethostname(mine->host, sizeof(mine->host) - 1);
-    strip(one);
-    *text = ri_topo_pack(one);
-    ri_topo_destroy(one);
-    if (!*text)
-        return ri_error(RONDO_ERR_MEMORY, "no memory for the topology of a host");
-    mine->bytes = strlen(*text);
-    ri_hash16(*text, mine->bytes, mine->digest);
-    return 0;
-}
 
 /* ---- slices ---- */
 
-static int is_alike(const struct introduction *a, const struct introduction *b)
+static int is_alike(const struct ri_introduction *a, const struct ri_introduction *b)
 {
     return a->bytes == b->bytes && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
 }
 
 /* All ranks, and which of them hold one text. */
 struct looks {
-    struct introduction *all; /* [size] */
+    struct ri_introduction *all; /* [size] */
     int32_t *first;           /* [size] the first rank that holds the text of a rank */
     int32_t *place, *count;   /* [size] which of its holders a rank is; of a first rank: how many hold it */
     int32_t *kinds;           /* [kind_count] the first ranks */
@@ -253,9 +116,20 @@ static int first_rank_of(const struct rondo_comm *comm, int host)
     return r;
 }
 
+/* Of the ranks of a host those that look and see something else: the first is named. */
+static void notice_difference(struct rondo_comm *comm, const struct looks *looks, int lead)
+{
+    for (int r = lead + 1; r < comm->size; r++)
+        if (comm->host[r] == comm->host[lead] && looks->all[r].bytes && looks->first[r] != looks->first[lead]) {
+            ri_topo_notice(comm->topo, "ranks %d and %d see host %.63s differently; it is taken as rank %d sees it",
+                           lead, r, looks->all[lead].host, lead);
+            return;
+        }
+}
+
 static int add_host(struct rondo_comm *comm, const struct looks *looks, int host, const char *slices)
 {
-    const struct introduction *all = looks->all;
+    const struct ri_introduction *all = looks->all;
     int lead = first_rank_of(comm, host), err;
     char *text = whole_text(looks, comm->size, lead, slices);
     int32_t at = comm->topo->object_count;
@@ -272,27 +146,46 @@ static int add_host(struct rondo_comm *comm, const struct looks *looks, int host
     comm->topo->objects[at].number = host;
     snprintf(comm->topo->objects[at].name, sizeof(comm->topo->objects[at].name), "%.*s",
              (int)sizeof(all[lead].host) - 1, all[lead].host);
-    for (int r = 0; r < comm->size; r++)
-        if (comm->host[r] == host && looks->first[r] != looks->first[lead])
-            ri_topo_notice(comm->topo, "ranks %d and %d see host %.63s differently; it is taken as rank %d sees it",
-                           lead, r, all[lead].host, lead);
+    notice_difference(comm, looks, lead);
     return comm->topo->error;
 }
 
+/* The GPU of a host by its PCI id, which all its ranks know it by; numbers are a rank's own. */
+static int32_t find_gpu(const struct ri_topo *topo, int32_t host, const struct ri_introduction *of, int alike)
+{
+    int32_t at;
+
+    for (int k = 0; (at = ri_topo_find(topo, host, RI_TOPO_GPU, k)) >= 0; k++) {
+        const struct ri_topo_object *gpu = &topo->objects[at];
+
+        if (of->gpu_pci[0] && gpu->pci[0] ? strncmp(gpu->pci, of->gpu_pci, sizeof(of->gpu_pci)) == 0
+                                          : alike && gpu->number == of->gpu)
+            return at;
+    }
+    return -1;
+}
+
+static int32_t find_numa(const struct ri_topo *topo, int32_t host, int32_t number)
+{
+    int32_t at;
+
+    for (int k = 0; (at = ri_topo_find(topo, host, RI_TOPO_NUMA, k)) >= 0; k++)
+        if (topo->objects[at].number == number)
+            return at;
+    return -1;
+}
+
 /* Objects that ranks named. */
-static void find_places(const struct rondo_comm *comm, const struct introduction *all, int32_t *where)
+static void find_places(const struct rondo_comm *comm, const struct looks *looks, int32_t *where)
 {
     for (int r = 0; r < comm->size; r++) {
-        int32_t host = ri_topo_find(comm->topo, -1, RI_TOPO_HOST, comm->host[r]), at;
+        const struct ri_introduction *of = &looks->all[r];
+        int alike = looks->first[r] == looks->first[first_rank_of(comm, comm->host[r])];
+        int32_t host = ri_topo_find(comm->topo, -1, RI_TOPO_HOST, comm->host[r]);
 
-        where[r] = -1;
-        for (int k = 0; all[r].number >= 0 && where[r] < 0; k++) {
-            at = ri_topo_find(comm->topo, host, (enum ri_topo_kind)all[r].kind, k);
-            if (at < 0)
-                break;
-            if (comm->topo->objects[at].number == all[r].number)
-                where[r] = at;
-        }
+        where[r] = of->gpu >= 0 ? find_gpu(comm->topo, host, of, alike) : -1;
+        if (where[r] < 0 && of->numa >= 0)
+            where[r] = find_numa(comm->topo, host, of->numa);
     }
 }
 
@@ -304,14 +197,14 @@ static int is_natural(const int32_t *order, int size)
     return 1;
 }
 
-static int place_ranks(struct rondo_comm *comm, const struct introduction *all)
+static int place_ranks(struct rondo_comm *comm, const struct looks *looks)
 {
     int32_t *where = malloc((size_t)comm->size * sizeof(*where));
     int err;
 
     comm->order = malloc((size_t)comm->size * sizeof(*comm->order));
     if (where && comm->order) {
-        find_places(comm, all, where);
+        find_places(comm, looks, where);
         err = ri_topo_place(comm->topo, comm->size, comm->host, where);
         if (!err)
             err = ri_topo_ring(comm->topo, comm->order);
@@ -326,23 +219,44 @@ static int place_ranks(struct rondo_comm *comm, const struct introduction *all)
     return err;
 }
 
-/* A rank is held to its NIC only where its host has several that can be used, and all reach all. */
-static void choose_devices(struct rondo_comm *comm)
+/* By the name that the tree has for it; -1: there is none that would be used. */
+static int32_t used_nic(const struct ri_topo *topo, int32_t host, const char *name)
 {
-    const struct ri_topo *topo = comm->topo;
-    int32_t host = ri_topo_host_of(topo, topo->ranks[comm->rank].object), at;
-    int usable = 0;
+    int32_t at;
 
     for (int k = 0; (at = ri_topo_find(topo, host, RI_TOPO_NIC, k)) >= 0; k++)
-        usable += !topo->objects[at].nic.unusable[0] && !topo->objects[at].nic.is_loopback;
-    if (usable < 2 || comm->host_count < 2 || !ri_topo_nics_reach(topo))
+        if (strcmp(topo->objects[at].name, name) == 0)
+            return ri_topo_nic_is_used(topo, at, NULL) ? at : -1;
+    return -1;
+}
+
+/* A rank is held to its NIC only where its host has several that are used, all reach all, and it sees this one
+ * itself. */
+static void choose_devices(struct rondo_comm *comm, const struct ri_topo *seen, int32_t own_host)
+{
+    const struct ri_topo *topo = comm->topo;
+    int32_t host = ri_topo_host_of(topo, topo->ranks[comm->rank].object), nic = topo->ranks[comm->rank].nic, at;
+    int used = 0;
+
+    for (int k = 0; (at = ri_topo_find(topo, host, RI_TOPO_NIC, k)) >= 0; k++)
+        used += ri_topo_nic_is_used(topo, at, NULL);
+    if (used < 2 || comm->host_count < 2 || !ri_topo_nics_reach(topo) ||
+        used_nic(seen, own_host, topo->objects[nic].name) < 0)
         return;
-    at = topo->ranks[comm->rank].nic;
-    if (topo->objects[at].nic.device[0])
-        snprintf(comm->near_devices, sizeof(comm->near_devices), "%s:%d", topo->objects[at].nic.device,
-                 (int)topo->objects[at].nic.port);
+    if (topo->objects[nic].nic.device[0])
+        snprintf(comm->near_devices, sizeof(comm->near_devices), "%s:%d", topo->objects[nic].nic.device,
+                 (int)topo->objects[nic].nic.port);
     else
-        snprintf(comm->near_devices, sizeof(comm->near_devices), "%s", topo->objects[at].nic.netdev);
+        snprintf(comm->near_devices, sizeof(comm->near_devices), "%s", topo->objects[nic].nic.netdev);
+}
+
+/* Without a topology rather than without a communicator: from what all ranks know, so that all do so. */
+static void go_without(struct rondo_comm *comm, const char *why)
+{
+    ri_log(comm->rank == 0 ? RI_LOG_WARN : RI_LOG_INFO, "comm", "the topology of %d hosts is left out: %s; RONDO_TOPO=off "
+           "leaves it out without a word", comm->host_count, why);
+    ri_topo_destroy(comm->topo);
+    comm->topo = NULL;
 }
 
 static int join(struct rondo_comm *comm, const struct looks *looks, const char *slices)
@@ -352,19 +266,21 @@ static int join(struct rondo_comm *comm, const struct looks *looks, const char *
     comm->topo = ri_topo_create();
     if (!comm->topo)
         return ri_error(RONDO_ERR_MEMORY, "no memory for a topology");
-    for (int h = 0; h < comm->host_count && !err; h++)
+    for (int h = 0; h < comm->host_count && !err && comm->topo->object_count <= OBJECTS_MAX; h++)
         err = add_host(comm, looks, h, slices);
+    if (!err && comm->topo->object_count > OBJECTS_MAX) {
+        go_without(comm, "it has too many objects");
+        return 0;
+    }
     if (!err)
-        err = place_ranks(comm, looks->all);
+        err = place_ranks(comm, looks);
     comm->topo_is_described = looks->all[0].described;
-    if (err)
-        return err;
-    ri_topo_lanes(comm->topo, &comm->lanes);
-    choose_devices(comm);
-    return 0;
+    if (!err)
+        ri_topo_lanes(comm->topo, &comm->lanes);
+    return err;
 }
 
-static int all_hosts_look(const struct rondo_comm *comm, const struct introduction *all)
+static int all_hosts_look(const struct rondo_comm *comm, const struct ri_introduction *all)
 {
     for (int h = 0; h < comm->host_count; h++)
         if (all[first_rank_of(comm, h)].bytes == 0)
@@ -372,13 +288,27 @@ static int all_hosts_look(const struct rondo_comm *comm, const struct introducti
     return 1;
 }
 
+static int is_too_long(const struct looks *looks, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (looks->all[r].bytes > TEXT_BYTES_MAX)
+            return 1;
+    return looks->longest > ALL_BYTES_MAX / (size_t)size;
+}
+
 static int exchange_slices(struct rondo_comm *comm, const struct looks *looks, const char *text, int64_t deadline_ns)
 {
-    char *slice = calloc(1, looks->longest), *slices = calloc((size_t)comm->size, looks->longest);
+    char *slice, *slices;
     size_t bytes = (size_t)looks->all[comm->rank].bytes, most = slice_bytes(looks, comm->rank);
     size_t from = (size_t)looks->place[comm->rank] * most;
     int err;
 
+    if (is_too_long(looks, comm->size)) {
+        go_without(comm, "it is too long to be exchanged");
+        return 0;
+    }
+    slice = calloc(1, looks->longest);
+    slices = calloc((size_t)comm->size, looks->longest);
     if (slice && text && from < bytes)
         memcpy(slice, text + from, most < bytes - from ? most : bytes - from);
     err = slice && slices ? ri_comm_gather(comm, slice, looks->longest, slices, deadline_ns)
@@ -401,14 +331,14 @@ static void log_topo(const struct rondo_comm *comm)
 int ri_comm_find_topo(struct rondo_comm *comm, const struct rondo_comm *parent, const struct ri_topo *seen,
                       int64_t deadline_ns)
 {
-    struct introduction mine;
+    struct ri_introduction mine;
     struct looks looks;
     char *text = NULL;
     int err = looks_init(&looks, comm->size);
 
     if (err)
         return err;
-    err = introduce(comm, parent, seen, &mine, &text);
+    err = ri_view_introduce(comm, parent, seen, &mine, &text);
     if (!err)
         err = ri_comm_gather(comm, &mine, sizeof(mine), looks.all, deadline_ns);
     if (!err && all_hosts_look(comm, looks.all)) {
@@ -417,7 +347,9 @@ int ri_comm_find_topo(struct rondo_comm *comm, const struct rondo_comm *parent, 
     }
     free(text);
     looks_release(&looks);
-    if (!err)
+    if (!err && comm->topo) {
+        choose_devices(comm, seen, ri_view_host(comm, parent, seen));
         log_topo(comm);
+    }
     return err;
 }

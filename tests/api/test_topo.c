@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/comm.h"
 #include "tests/ranks.h"
 
 /* 8 GPUs under 4 switches, a NIC under each. */
@@ -217,7 +218,9 @@ struct gathering {
     int split;               /* ask a part of the even ranks instead */
     int status;              /* that is expected of all */
     char text[MOST][TEXT];   /* tree, or the error */
-    int order[MOST][MOST], host[MOST][MOST], ranks[MOST];
+    int order[MOST][MOST], host[MOST][MOST], gpu[MOST][MOST], ranks[MOST];
+    char near[MOST][48], links[MOST][256], words[MOST][TEXT];
+    int described[MOST];
 };
 
 static int look(struct gathering *g, int rank, rondo_comm_t comm)
@@ -238,8 +241,39 @@ static int look(struct gathering *g, int rank, rondo_comm_t comm)
     for (int r = 0; r < info.ranks && !err; r++) {
         err = rondo_topo_query_rank(topo, r, &at);
         g->host[rank][r] = at.host;
+        g->gpu[rank][r] = at.gpu;
     }
+    if (!err)
+        err = rondo_topo_explain(topo, g->words[rank], TEXT, NULL);
+    snprintf(g->near[rank], sizeof(g->near[rank]), "%s", comm->near_devices);
+    g->described[rank] = comm->topo_is_described;
     rondo_topo_destroy(topo);
+    return err;
+}
+
+/* What a plan takes links for: "links: ..." of its description. */
+static int look_at_plan(struct gathering *g, int rank, rondo_comm_t comm)
+{
+    static _Thread_local char text[65536];
+    rondo_layout_desc_t deal = RONDO_LAYOUT_DESC_INIT;
+    rondo_attention_desc_t desc = RONDO_ATTENTION_DESC_INIT;
+    rondo_layout_t layout = NULL;
+    rondo_plan_t plan = NULL;
+    const char *at;
+    int err;
+
+    deal.ranks = comm->size, deal.tokens = 8 * comm->size;
+    desc.q_heads = desc.kv_heads = 1, desc.qk_dim = 8;
+    err = rondo_layout_create(&deal, &layout);
+    if (!err)
+        err = rondo_attention_plan(comm, layout, &desc, NULL, &plan);
+    if (!err)
+        err = rondo_plan_describe(plan, text, sizeof(text), NULL);
+    at = err ? NULL : strstr(text, "links: ");
+    if (at)
+        snprintf(g->links[rank], sizeof(g->links[rank]), "%.*s", (int)strcspn(at, "\n"), at);
+    rondo_plan_destroy(plan);
+    rondo_layout_destroy(layout);
     return err;
 }
 
@@ -260,6 +294,8 @@ static int gather_body(int rank, int ranks, void *arg)
         err = rondo_comm_split(comm, rank % 2 ? RONDO_COLOR_NONE : 0, -rank, &part);
     if (!err && (!g->split || part))
         err = look(g, rank, part ? part : comm);
+    if (!err && !g->split)
+        err = look_at_plan(g, rank, comm);
     if (err)
         snprintf(g->text[rank], TEXT, "%s", rondo_last_error());
     bad = err != g->status && !(g->status && err == RONDO_ERR_PEER);
@@ -319,6 +355,61 @@ static void descriptions_may_be_of_one_host_or_differ(void **state)
     shared_memory_release(h, sizeof(*h));
 }
 
+/* The last host that is described stands for those beyond it. */
+static void hosts_beyond_a_description_are_as_its_last(void **state)
+{
+    struct gathering *g = new_gathering("AABBCC", "host:1 gpu:2 nic:1 net:5 host:1 gpu:4 nic:2 net:9");
+
+    gather(g);
+    assert_non_null(strstr(g->text[0], "gpu 0 1"));
+    for (const char *at = g->text[0], *host = NULL; (host = strstr(at, "host - ")); at = host + 1)
+        assert_true((host[7] == '0') == !strstr(host, "gbps=9") || host[7] != '2');
+    assert_non_null(strstr(strstr(g->text[0], "host - 2"), "gbps=9"));
+    assert_null(strstr(strstr(g->text[0], "host - 2"), "gbps=5"));
+    shared_memory_release(g, sizeof(*g));
+}
+
+/* A rank is held to its NIC where there is a choice, and all reach all. */
+static void ranks_are_held_to_their_nics(void **state)
+{
+    static const struct { const char *hosts, *topo, *near[4]; } rows[] = {
+        { "AABB", "host:2 gpu:2 nic:2 layer:infiniband net:5", { "mlx5_0:1", "mlx5_1:1", "mlx5_0:1", "mlx5_1:1" } },
+        { "AABB", "host:2 gpu:2 nic:1 layer:infiniband net:5", { "", "", "", "" } },
+        { "AABB", "host:2 gpu:2 nic:2 layer:ethernet net:5", { "", "", "", "" } },
+        { "AAAA", "host:1 gpu:4 nic:4 layer:infiniband net:5", { "", "", "", "" } },
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct gathering *g = new_gathering(rows[i].hosts, rows[i].topo);
+
+        gather(g);
+        for (int r = 0; r < 4; r++)
+            assert_string_equal(g->near[r], rows[i].near[r]);
+        shared_memory_release(g, sizeof(*g));
+    }
+}
+
+/* Whatever the ranks are given, they take links alike: hosts are as their first ranks see them, and whether that
+ * counts as described rank 0 says. */
+static void ranks_that_see_different_things_decide_alike(void **state)
+{
+    struct gathering *g = new_gathering("AABB", "host:1 numa:2 nic:1 net:3");
+
+    g->topo[1] = "live";
+    g->topo[3] = "host:1 numa:4 nic:4 net:7";
+    gather(g);
+    for (int r = 0; r < 4; r++) {
+        assert_string_equal(g->text[r], g->text[0]);
+        assert_string_equal(g->links[r], g->links[0]);
+        assert_true(g->described[r]);
+        assert_non_null(strstr(g->words[r], "ranks 0 and 1 see host A differently"));
+        assert_non_null(strstr(g->words[r], "ranks 2 and 3 see host B differently"));
+    }
+    assert_non_null(strstr(g->links[0], "3 GB/s and 5 us between hosts"));
+    assert_non_null(strstr(g->links[0], "shared by 2 ranks"));
+    shared_memory_release(g, sizeof(*g));
+}
+
 static void parts_keep_what_their_ranks_see(void **state)
 {
     struct gathering *g = new_gathering("AABBBB", "host:2 gpu:4 nic:2 net:5");
@@ -329,6 +420,10 @@ static void parts_keep_what_their_ranks_see(void **state)
     assert_int_equal(g->host[0][0], 0);
     assert_int_equal(g->host[0][1], 0);
     assert_int_equal(g->host[0][2], 1);
+    assert_int_equal(g->gpu[0][0], 2); /* the third of its host, though the first of the part */
+    assert_int_equal(g->gpu[0][1], 0);
+    assert_int_equal(g->gpu[0][2], 0);
+    assert_true(g->described[0]);
     assert_string_equal(g->text[0], g->text[4]);
     shared_memory_release(g, sizeof(*g));
 }
@@ -379,6 +474,9 @@ int main(void)
         cmocka_unit_test(bad_arguments_are_named),
         cmocka_unit_test(all_ranks_know_all_hosts),
         cmocka_unit_test(descriptions_may_be_of_one_host_or_differ),
+        cmocka_unit_test(hosts_beyond_a_description_are_as_its_last),
+        cmocka_unit_test(ranks_are_held_to_their_nics),
+        cmocka_unit_test(ranks_that_see_different_things_decide_alike),
         cmocka_unit_test(parts_keep_what_their_ranks_see),
         cmocka_unit_test(live_hosts_are_gathered),
         cmocka_unit_test(off_on_one_host_is_off_for_all),

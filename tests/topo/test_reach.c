@@ -12,7 +12,8 @@
 
 struct row {
     const char *what;
-    const char *host[2]; /* a NIC each word: S subnet S by Ethernet, i RDMA over InfiniBand, r RoCE */
+    const char *host[2]; /* a NIC each letter: its subnet by Ethernet, - unknown; i, j InfiniBand and r, s RoCE of two
+                          * networks */
     int reaches;
 };
 
@@ -21,11 +22,11 @@ static void add_nic(struct ri_topo *topo, int32_t host, char kind)
     int32_t at = ri_topo_add(topo, RI_TOPO_NIC, host, -1);
     struct ri_topo_nic *nic = &topo->objects[at].nic;
 
-    nic->layer = kind == 'i' ? RI_TOPO_INFINIBAND : RI_TOPO_ETHERNET;
+    nic->layer = kind == 'i' || kind == 'j' ? RI_TOPO_INFINIBAND : RI_TOPO_ETHERNET;
     nic->state = RI_TOPO_ACTIVE;
-    if (kind == 'i' || kind == 'r')
+    if (kind == 'i' || kind == 'j' || kind == 'r' || kind == 's')
         strcpy(nic->device, "mlx5_0");
-    else if (kind != '-')
+    if (kind != '-' && kind != 'i')
         nic->subnet[0] = kind;
 }
 
@@ -66,6 +67,8 @@ static void nics_reach_each_other_or_not(void **state)
         { "a rank without a NIC", { "A", "A " }, 0 },
         { "InfiniBand", { "ii", "i" }, 1 },
         { "RoCE", { "rr", "rr" }, 1 },
+        { "two networks of InfiniBand", { "ij", "ij" }, 0 },
+        { "two networks of RoCE", { "rs", "rs" }, 0 },
         { "InfiniBand here, RoCE there", { "i", "r" }, 0 },
         { "RDMA here, Ethernet there", { "r", "A" }, 0 },
         { "nobody", { "", "" }, 0 },

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "plan/choose.h"
 #include "plan/cost.h"
+#include "topo/topo.h"
 
 enum { RANKS_MAX = 8 };
 
@@ -222,6 +223,56 @@ static void prices_that_are_none_are_named(void **state)
     assert_non_null(strstr(rondo_last_error(), "RONDO_COST_HOST_LATENCY is -2"));
 }
 
+/* What links are taken for, by what is given, what is described, and what was found. */
+static void links_are_as_given_else_as_the_topology_says(void **state)
+{
+    static const struct ri_topo_lanes lanes = { .local_gbps = 300, .local_latency_us = 1, .host_gbps = 25,
+                                                .host_latency_us = 5, .ranks_per_nic = 2 };
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct question q;
+    struct ri_cost cost;
+
+    ask(&q, &two_by_four, 8, 0, &options);
+    q.config = (struct ri_config){ .cost_flops = 1, .cost_local_latency_us = -1, .cost_host_latency_us = -1,
+                                   .cost_shared_nic = -1 };
+    cost = ri_choice_cost(&q.query, NULL, RI_FORWARD); /* nobody says anything */
+    assert_true(cost.lane[RI_LANE_LOCAL].bandwidth == 8.0 * (1 << 30) && cost.lane[RI_LANE_LOCAL].latency_seconds == 2e-6);
+    assert_true(cost.lane[RI_LANE_HOST].bandwidth == 1 << 30 && cost.lane[RI_LANE_HOST].latency_seconds == 20e-6);
+    assert_int_equal(cost.shared_nic, 0);
+    q.query.lanes = &lanes;
+    cost = ri_choice_cost(&q.query, NULL, RI_FORWARD); /* found: NICs alone */
+    assert_true(cost.lane[RI_LANE_LOCAL].bandwidth == 8.0 * (1 << 30) && cost.lane[RI_LANE_LOCAL].latency_seconds == 2e-6);
+    assert_true(cost.lane[RI_LANE_HOST].bandwidth == 25e9 && cost.lane[RI_LANE_HOST].latency_seconds == 20e-6);
+    assert_int_equal(cost.shared_nic, 2);
+    q.query.is_described = 1;
+    cost = ri_choice_cost(&q.query, NULL, RI_FORWARD);
+    assert_true(cost.lane[RI_LANE_LOCAL].bandwidth == 300e9 && fabs(cost.lane[RI_LANE_LOCAL].latency_seconds - 1e-6) < 1e-12);
+    assert_true(cost.lane[RI_LANE_HOST].bandwidth == 25e9 && fabs(cost.lane[RI_LANE_HOST].latency_seconds - 5e-6) < 1e-12);
+    q.config = (struct ri_config){ .cost_flops = 1, .cost_local_bandwidth = 7, .cost_local_latency_us = 0,
+                                   .cost_host_bandwidth = 9, .cost_host_latency_us = 3, .cost_shared_nic = 1 };
+    cost = ri_choice_cost(&q.query, NULL, RI_FORWARD); /* given */
+    assert_true(cost.lane[RI_LANE_LOCAL].bandwidth == 7 && cost.lane[RI_LANE_LOCAL].latency_seconds == 0);
+    assert_true(cost.lane[RI_LANE_HOST].bandwidth == 9 && fabs(cost.lane[RI_LANE_HOST].latency_seconds - 3e-6) < 1e-12);
+    assert_int_equal(cost.shared_nic, 1);
+    q.config.cost_shared_nic = 0;
+    assert_int_equal(ri_choice_cost(&q.query, NULL, RI_FORWARD).shared_nic, 0);
+}
+
+static void the_order_reaches_the_builders(void **state)
+{
+    static const int32_t order[] = { 0, 2, 4, 6, 1, 3, 5, 7 };
+    rondo_plan_options_t options = RONDO_PLAN_OPTIONS_INIT;
+    struct ri_choice choice;
+    struct question q;
+
+    ask(&q, &two_by_four, 8, 0, &options);
+    q.query.order = order;
+    assert_int_equal(ri_plan_choose(&q.query, &choice), 0);
+    assert_ptr_equal(choice.pass[RI_FORWARD].build.order, order);
+    assert_ptr_equal(choice.pass[RI_BACKWARD].build.order, order);
+    assert_true(choice.lane[RI_LANE_LOCAL].bandwidth == 10000000 && choice.lane[RI_LANE_HOST].bandwidth == 1000000);
+}
+
 /* Independent numbers: 2 tokens a rank of 3 sequences, 4 query and 2 key heads of 5, values of 7,
  * elements of 2 bytes. */
 static void problems_have_bytes_and_seconds(void **state)
@@ -338,6 +389,8 @@ int main(void)
         cmocka_unit_test(prices_are_those_of_what_is_built),
         cmocka_unit_test(chunks_of_small_hosts_are_built),
         cmocka_unit_test(prices_that_are_none_are_named),
+        cmocka_unit_test(links_are_as_given_else_as_the_topology_says),
+        cmocka_unit_test(the_order_reaches_the_builders),
         cmocka_unit_test(problems_have_bytes_and_seconds),
         cmocka_unit_test(hashes_tell_schemes_apart),
     };
