@@ -81,21 +81,32 @@ static int class_of(const struct ri_topo *topo, int32_t host, int32_t at)
     return is_virtual ? VIRTUAL_ETHERNET : ETHERNET;
 }
 
+/* Takes a NIC for the best where it is of a better class, or of the same and faster.  What could not be is not looked
+ * at closely: hosts of containers have hundreds of virtual interfaces, each of which is looked for in bonds. */
+static void take_better(const struct ri_topo *topo, int32_t host, int32_t nic, int32_t *best, int *best_class)
+{
+    int most = topo->objects[nic].nic.port > 0 ? RDMA : ETHERNET, class;
+    int is_faster = *best < 0 || ri_topo_nic_gbps(topo, nic) > ri_topo_nic_gbps(topo, *best);
+
+    if (most < *best_class || (most == *best_class && !is_faster))
+        return;
+    class = class_of(topo, host, nic);
+    if (class > *best_class || (class == *best_class && class != NEVER && is_faster)) {
+        *best = nic;
+        *best_class = class;
+    }
+}
+
 /* The best class of a host, and the fastest of its NICs; -1: none. */
 static int32_t best_of(const struct ri_topo *topo, int32_t host, int *best_class)
 {
     int32_t best = -1;
 
     *best_class = NEVER;
-    for (int32_t nic = next_nic(topo, host); nic >= 0; nic = next_nic(topo, nic)) {
-        int class = class_of(topo, host, nic);
-
-        if (class == NEVER || class < *best_class)
-            continue;
-        if (class > *best_class || ri_topo_nic_gbps(topo, nic) > ri_topo_nic_gbps(topo, best))
-            best = nic;
-        *best_class = class;
-    }
+    for (int is_virtual = 0; is_virtual < 2; is_virtual++)
+        for (int32_t nic = next_nic(topo, host); nic >= 0; nic = next_nic(topo, nic))
+            if ((topo->objects[nic].nic.is_virtual != 0) == is_virtual)
+                take_better(topo, host, nic, &best, best_class);
     return best;
 }
 

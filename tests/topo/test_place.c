@@ -9,6 +9,7 @@
 #include <rondo/status.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/topo/machines.h"
 #include "topo/nic.h"
@@ -228,6 +229,29 @@ static void some_nics_are_left_out(void **state)
     ri_topo_destroy(topo);
 }
 
+/* As on hosts of containers: no NIC is compared with all others for each of all others. */
+static void hundreds_of_virtual_nics_take_no_time(void **state)
+{
+    int32_t host;
+    struct ri_topo *topo = machine_add(NULL, 0, 0, 0, 0, &host);
+    clock_t begin = clock();
+
+    (void)state;
+    for (int k = 0; k < 1004; k++) {
+        int32_t nic = machine_nic(topo, host);
+
+        if (k % 251 > 0) {
+            topo->objects[nic].nic.is_virtual = 1;
+            topo->objects[nic].nic.port = 0;
+            snprintf(topo->objects[nic].nic.netdev, sizeof(topo->objects[nic].nic.netdev), "veth%d", k);
+        }
+    }
+    place(topo, 4, NULL);
+    assert_string_equal(machine_nics_text(topo), "mlx5_0 mlx5_251 mlx5_502 mlx5_753");
+    assert_true(clock() - begin < 10 * CLOCKS_PER_SEC);
+    ri_topo_destroy(topo);
+}
+
 static void numbers_in_names_are_numbers(void **state)
 {
     assert_true(ri_topo_compare_names("mlx5_2", "mlx5_10") < 0);
@@ -251,6 +275,7 @@ int main(void)
         cmocka_unit_test(ranks_without_near_nics_take_turns),
         cmocka_unit_test(who_can_choose_leaves_the_only_one),
         cmocka_unit_test(some_nics_are_left_out),
+        cmocka_unit_test(hundreds_of_virtual_nics_take_no_time),
         cmocka_unit_test(numbers_in_names_are_numbers),
     };
 
