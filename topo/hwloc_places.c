@@ -204,8 +204,12 @@ static int is_io(hwloc_obj_t object)
 
 hwloc_obj_t ri_hwloc_part(hwloc_obj_t device, int k)
 {
+    enum { MOST_PARTS = 256 }; /* those behind are left out: each is looked for from the first one on */
+
     if (device->type == HWLOC_OBJ_OS_DEVICE)
         return k == 0 ? device : NULL;
+    if (k >= MOST_PARTS)
+        return NULL;
     for (hwloc_obj_t at = device->io_first_child; at; at = at->next_sibling)
         if (at->type == HWLOC_OBJ_OS_DEVICE && k-- == 0)
             return at;

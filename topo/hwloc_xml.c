@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hwloc crashes on XML whose objects have some of their sets and lack others (2.9), which fuzzing finds at once.
- * So those are found before it sees them. */
+/* hwloc crashes on XML whose objects have some of their sets and lack others (2.9), which fuzzing finds at once; and
+ * some hundred thousand objects take minutes.  So both are found before it sees them. */
 #include <string.h>
 
 #include "base/status.h"
 #include "topo/hwloc_xml.h"
 
-/* Where the tag that begins here ends: at its ">", or at the end of the text. */
+/* Several times what the largest machines have. */
+enum { MOST_OBJECTS = 50000 };
+
+/* Where the tag that begins before this ends: at its ">"; at a "<", which no tag may hold, or at the end of the text
+ * where it does not. */
 static const char *end_of_tag(const char *at)
 {
     char quote = 0;
 
-    for (; *at && (quote || *at != '>'); at++) {
+    for (; *at && *at != '<' && (quote || *at != '>'); at++) {
         if (quote)
             quote = *at == quote ? 0 : quote;
         else if (*at == '"' || *at == '\'')
@@ -54,11 +58,22 @@ static int line_of(const char *text, const char *at)
 int ri_hwloc_xml_check(const char *text)
 {
     static const char start[] = "<object";
+    const char *end;
+    int count = 0;
 
-    for (const char *at = strstr(text, start); at; at = strstr(at + 1, start)) {
-        const char *end = end_of_tag(at), *names = at + strlen(start);
-        int cpuset = has(names, end, "cpuset"), nodeset = has(names, end, "nodeset");
+    for (const char *at = strstr(text, start); at; at = strstr(end, start)) {
+        const char *names = at + strlen(start);
+        int cpuset, nodeset;
 
+        end = end_of_tag(names);
+        cpuset = has(names, end, "cpuset");
+        nodeset = has(names, end, "nodeset");
+        if (*end != '>')
+            return ri_error(RONDO_ERR_ARGUMENT, "hwloc XML, line %d: a tag of an object does not end",
+                            line_of(text, at));
+        if (++count > MOST_OBJECTS)
+            return ri_error(RONDO_ERR_ARGUMENT, "hwloc XML, line %d: one object too many: %d are the limit",
+                            line_of(text, at), MOST_OBJECTS);
         if (cpuset != has(names, end, "complete_cpuset") || nodeset != has(names, end, "complete_nodeset") ||
             (nodeset && !cpuset))
             return ri_error(RONDO_ERR_ARGUMENT, "hwloc XML, line %d: an object has some of cpuset, complete_cpuset, "

@@ -301,6 +301,27 @@ static void objects_that_lack_sets_are_refused(void **state)
     }
 }
 
+/* As quickly as others: no tag is looked through more than once. */
+static void many_objects_are_refused(void **state)
+{
+    static const char *const tags[] = { "<object", "<object \"", "<object>" };
+    static const char *const why[] = { "does not end", "does not end", "too many" };
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        size_t count = 1000000, length = strlen(tags[i]), bytes = 0;
+        char *xml = malloc(count * length + 32);
+        struct ri_topo *topo = NULL;
+
+        bytes = (size_t)sprintf(xml, "<topology version=\"2.0\">");
+        for (size_t k = 0; k < count; k++, bytes += length)
+            memcpy(xml + bytes, tags[i], length);
+        assert_int_equal(ri_topo_from_hwloc_xml(xml, bytes, &topo), RONDO_ERR_ARGUMENT);
+        assert_non_null(strstr(rondo_last_error(), why[i]));
+        free(xml);
+    }
+}
+
 /* Bridges of a made tree, so that also those are seen that hwloc would not give. */
 static void folding_keeps_what_branches(void **state)
 {
@@ -347,6 +368,7 @@ int main(void)
         cmocka_unit_test(memory_alone_is_no_node),
         cmocka_unit_test(other_texts_are_refused),
         cmocka_unit_test(objects_that_lack_sets_are_refused),
+        cmocka_unit_test(many_objects_are_refused),
         cmocka_unit_test(folding_keeps_what_branches),
     };
 
