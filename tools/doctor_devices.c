@@ -73,7 +73,8 @@ static const char *remedy_of(const struct ri_topo_nic *nic)
 {
     if (nic->state == RI_TOPO_DOWN)
         return "plug in the cable or replace it, look at the port of the switch (ibstat, mlxlink; ip link set up)";
-    if (nic->state == RI_TOPO_INIT || nic->state == RI_TOPO_ARMED || nic->lid == 0)
+    if (nic->state == RI_TOPO_INIT || nic->state == RI_TOPO_ARMED ||
+        (nic->layer == RI_TOPO_INFINIBAND && nic->lid == 0))
         return "start a subnet manager: opensm, or that of the switch (sminfo tells whether there is one)";
     return "let this process open /dev/infiniband/uverbs* (docker --device=/dev/infiniband)";
 }

@@ -138,12 +138,14 @@ static void read_subnet(struct ri_nics *nics, const char *name, char subnet[48])
 
 /* ---- interfaces ---- */
 
-/* The bond or bridge that an interface is part of. */
+/* The bond or bridge that an interface is part of.  A bond of IPoIB interfaces takes nothing from the ports below. */
 static void read_master(struct ri_nics *nics, const char *name, struct ri_nic_port *port)
 {
     char path[128], target[512], text[128];
     const char *master;
 
+    if (port->nic.device[0] && port->nic.layer == RI_TOPO_INFINIBAND)
+        return;
     snprintf(path, sizeof(path), FOLDER "/%s/master", name);
     if (ri_source_link(nics->source, path, target, sizeof(target)))
         return;

@@ -120,6 +120,37 @@ static void read_prefix(struct ri_nics *nics, const char *folder, struct ri_topo
         snprintf(nic->subnet, sizeof(nic->subnet), "%.19s", text);
 }
 
+/* Of names in a folder, one of an interface below: "lower_eth0". */
+static int stands_on_another(struct ri_nics *nics, const char *name)
+{
+    char path[128], *names;
+    int found;
+
+    snprintf(path, sizeof(path), "/sys/class/net/%s", name);
+    names = ri_source_list(nics->source, path);
+    found = names && strstr(names, "lower_") != NULL;
+    free(names);
+    return found;
+}
+
+/* Whether an interface that a port names is its own.  In a container the name may be one of another network namespace:
+ * then there is none here, or one that has nothing to do with the port.  Bonds have no device, but members. */
+static int is_own_netdev(struct ri_nics *nics, const char *name, const struct ri_nic_port *port)
+{
+    char path[128], text[16];
+    struct ri_pci pci;
+
+    if (ri_nics_text(nics, text, sizeof(text), "/sys/class/net/%s/type", name))
+        return 0;
+    snprintf(path, sizeof(path), "/sys/class/net/%s/device", name);
+    if (!port->pci.id[0])
+        return 1;
+    if (ri_pci_read(nics->source, path, &pci) == 0)
+        return strcmp(pci.card, port->pci.card) == 0;
+    return ri_nics_text(nics, text, sizeof(text), "/sys/class/net/%s/bonding/slaves", name) == 0 ||
+           stands_on_another(nics, name);
+}
+
 /* The interface of a port: that of its GIDs, else of its device the one with this port's number. */
 static void find_netdev(struct ri_nics *nics, const char *folder, const char *device, int several,
                         struct ri_nic_port *port)
@@ -128,8 +159,9 @@ static void find_netdev(struct ri_nics *nics, const char *folder, const char *de
 
     if (port->nic.layer == RI_TOPO_ETHERNET)
         ri_nics_text(nics, port->nic.netdev, sizeof(port->nic.netdev), "%s/gid_attrs/ndevs/0", folder);
-    if (port->nic.netdev[0])
+    if (port->nic.netdev[0] && is_own_netdev(nics, port->nic.netdev, port))
         return;
+    port->nic.netdev[0] = 0;
     snprintf(path, sizeof(path), FOLDER "/%s/device/net", device);
     names = ri_source_list(nics->source, path);
     for (name = names ? strtok_r(names, "\n", &rest) : NULL; name; name = strtok_r(NULL, "\n", &rest)) {
@@ -203,12 +235,27 @@ static void read_device(struct ri_nics *nics, const char *name, struct ri_nic_po
     snprintf(device->model, sizeof(device->model), "%s%s%s", type, firmware[0] ? " fw " : "", firmware);
 }
 
-/* Only channel adapters: "1: CA"; what cannot be read is taken for one. */
-static int is_adapter(struct ri_nics *nics, const char *name)
+enum node_type { CHANNEL_ADAPTER = 1, RNIC = 4 };
+
+/* As "1: CA" tells; what cannot be read is taken for a channel adapter. */
+static int read_node_type(struct ri_nics *nics, const char *name)
 {
     char type[32];
 
-    return ri_nics_text(nics, type, sizeof(type), FOLDER "/%s/node_type", name) || atoi(type) == 1;
+    return ri_nics_text(nics, type, sizeof(type), FOLDER "/%s/node_type", name) ? CHANNEL_ADAPTER : atoi(type);
+}
+
+/* iWARP (RNIC) and those above it (usNIC; EFA, which is of no type) connect in other ways.  They are told of, as other
+ * libraries would show them as RDMA. */
+static void add_other(struct ri_nics *nics, const char *name, int type)
+{
+    struct ri_nic_port *port = ri_nics_add(nics);
+
+    if (!port)
+        return;
+    read_device(nics, name, port);
+    snprintf(port->nic.unusable, sizeof(port->nic.unusable), "%s, which is not used: it is neither InfiniBand nor RoCE",
+             type == RNIC ? "iWARP" : "usNIC or EFA");
 }
 
 static void read_ports(struct ri_nics *nics, const char *name)
@@ -233,12 +280,22 @@ static void read_ports(struct ri_nics *nics, const char *name)
     free(names);
 }
 
+static void read_one(struct ri_nics *nics, const char *name)
+{
+    int type = read_node_type(nics, name);
+
+    if (type == CHANNEL_ADAPTER)
+        read_ports(nics, name);
+    else if (type >= RNIC) /* below it, switches and routers */
+        add_other(nics, name, type);
+}
+
 void ri_rdma_read(struct ri_nics *nics)
 {
     char *names = ri_source_list(nics->source, FOLDER), *rest, *name;
 
     for (name = names ? strtok_r(names, "\n", &rest) : NULL; name; name = strtok_r(NULL, "\n", &rest))
-        if (strlen(name) < sizeof(nics->ports->nic.device) && is_adapter(nics, name))
-            read_ports(nics, name);
+        if (strlen(name) < sizeof(nics->ports->nic.device))
+            read_one(nics, name);
     free(names);
 }

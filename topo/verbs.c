@@ -205,6 +205,15 @@ static int32_t append_nic(struct ri_topo *topo, int32_t host, const char *device
     return at;
 }
 
+/* Does sysfs show a device as one without ports for us? */
+static int is_no_adapter(const struct ri_topo *topo, int32_t host, const char *device)
+{
+    for (int32_t i = host + 1; i < topo->object_count && topo->objects[i].kind != RI_TOPO_HOST; i++)
+        if (topo->objects[i].kind == RI_TOPO_NIC && strcmp(topo->objects[i].nic.device, device) == 0)
+            return topo->objects[i].nic.port == 0;
+    return 0;
+}
+
 static void apply_port(const char *line, struct ri_topo *topo, int32_t host)
 {
     int port, state, layer, lid, mtu;
@@ -215,7 +224,7 @@ static void apply_port(const char *line, struct ri_topo *topo, int32_t host)
     int judge;
 
     if (sscanf(line, "port %31s %d %d %d %d %d %lf", device, &port, &state, &layer, &lid, &mtu, &gbps) != 7 ||
-        port < 1 || port > 255)
+        port < 1 || port > 255 || is_no_adapter(topo, host, device))
         return;
     at = find_nic(topo, host, device, port);
     if (at < 0)

@@ -49,9 +49,15 @@ tests_topo_test_nccl_SOURCES = tests/topo/test_nccl.c
 tests_topo_test_nccl_CFLAGS = $(test_cflags)
 tests_topo_test_nccl_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_nic
-tests_topo_test_nic_SOURCES = tests/topo/test_nic.c tests/topo/fake.c tests/topo/fake.h
+tests_topo_test_nic_SOURCES = tests/topo/test_nic.c tests/topo/fake.c tests/topo/fake.h tests/topo/fake_nics.c \
+	tests/topo/fake_nics.h
 tests_topo_test_nic_CFLAGS = $(test_cflags)
 tests_topo_test_nic_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_nic_odd
+tests_topo_test_nic_odd_SOURCES = tests/topo/test_nic_odd.c tests/topo/fake.c tests/topo/fake.h \
+	tests/topo/fake_nics.c tests/topo/fake_nics.h
+tests_topo_test_nic_odd_CFLAGS = $(test_cflags)
+tests_topo_test_nic_odd_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_nic_rails
 tests_topo_test_nic_rails_SOURCES = tests/topo/test_nic_rails.c tests/topo/fake.c tests/topo/fake.h
 tests_topo_test_nic_rails_CFLAGS = $(test_cflags)

@@ -10,88 +10,9 @@
 
 #include <cmocka.h>
 
-#include "fake.h"
+#include "fake_nics.h"
 #include "topo/find.h"
 #include "topo/nic.h"
-
-/* ---- making ---- */
-
-#define PCI_A "/sys/devices/pci0000:16/0000:16:02.0/0000:17:00.0"
-#define PCI_A1 "/sys/devices/pci0000:16/0000:16:02.0/0000:17:00.1"
-#define PCI_B "/sys/devices/pci0000:64/0000:64:02.0/0000:65:00.0"
-
-static void make_device(const struct fake *fake, const char *name, const char *pci, const char *image, int numa)
-{
-    fake_pci(fake, pci, "0x020700", "0x15b3", numa);
-    fake_link(fake, pci, "/sys/class/infiniband/%s/device", name);
-    fake_file(fake, "1: CA", "/sys/class/infiniband/%s/node_type", name);
-    fake_file(fake, image, "/sys/class/infiniband/%s/sys_image_guid", name);
-    fake_file(fake, "MT4123", "/sys/class/infiniband/%s/hca_type", name);
-    fake_file(fake, "20.31.1014", "/sys/class/infiniband/%s/fw_ver", name);
-}
-
-static void make_port(const struct fake *fake, const char *name, int port, const char *layer, const char *state,
-                      const char *lid)
-{
-    char folder[96];
-
-    snprintf(folder, sizeof(folder), "/sys/class/infiniband/%s/ports/%d", name, port);
-    fake_file(fake, state, "%s/state", folder);
-    fake_file(fake, layer, "%s/link_layer", folder);
-    fake_file(fake, lid, "%s/lid", folder);
-    fake_file(fake, "200 Gb/sec (4X HDR)", "%s/rate", folder);
-    fake_file(fake, "5: LinkUp", "%s/phys_state", folder);
-    fake_file(fake, "fe80:0000:0000:0000:0a00:27ff:fe00:0001", "%s/gids/0", folder);
-    fake_file(fake, "IB/RoCE v1", "%s/gid_attrs/types/0", folder);
-}
-
-static void make_gid(const struct fake *fake, const char *name, int index, const char *gid, const char *type,
-                     const char *netdev)
-{
-    char folder[96];
-
-    snprintf(folder, sizeof(folder), "/sys/class/infiniband/%s/ports/1", name);
-    fake_file(fake, gid, "%s/gids/%d", folder, index);
-    fake_file(fake, type, "%s/gid_attrs/types/%d", folder, index);
-    fake_file(fake, netdev, "%s/gid_attrs/ndevs/%d", folder, index);
-}
-
-static void make_interface(const struct fake *fake, const char *name, const char *pci, const char *type,
-                           const char *speed, const char *operstate)
-{
-    fake_file(fake, type, "/sys/class/net/%s/type", name);
-    fake_file(fake, speed, "/sys/class/net/%s/speed", name);
-    fake_file(fake, operstate, "/sys/class/net/%s/operstate", name);
-    fake_file(fake, strcmp(operstate, "up") == 0 ? "1" : "0", "/sys/class/net/%s/carrier", name);
-    fake_file(fake, "9000", "/sys/class/net/%s/mtu", name);
-    if (pci) {
-        fake_link(fake, pci, "/sys/class/net/%s/device", name);
-        fake_folder(fake, "%s/net/%s", pci, name);
-    }
-}
-
-/* Finds the NICs of a fake machine, and again from its recording, which must give the same. */
-static struct ri_topo *find_nics(const struct fake *fake, int numa_count, const char *notes[][2])
-{
-    struct ri_source *source = ri_source_open(fake->root), *recorded = NULL;
-    struct ri_topo *topo = fake_host(numa_count), *again = fake_host(numa_count);
-    char *recording;
-
-    for (; notes && (*notes)[0]; notes++)
-        ri_source_note(source, (*notes)[0], (*notes)[1]);
-    ri_topo_add_nics(source, topo, 0);
-    assert_int_equal(topo->error, 0);
-    recording = ri_source_recording(source);
-    assert_non_null(recording);
-    assert_int_equal(ri_source_replay(recording, strlen(recording), &recorded), 0);
-    ri_topo_add_nics(recorded, again, 0);
-    fake_assert_equal(topo, again);
-    free(recording);
-    ri_source_close(recorded);
-    ri_source_close(source);
-    ri_topo_destroy(again);
-    return topo;
-}
 
 static int32_t numa_above(const struct ri_topo *topo, const char *name)
 {
@@ -115,11 +36,11 @@ static void four_adapters_on_two_nodes(void **state)
         snprintf(name, sizeof(name), "mlx5_%d", i);
         snprintf(pci, sizeof(pci), "/sys/devices/pci0000:%d0/0000:%d0:01.0/0000:%d1:00.0", i + 1, i + 1, i + 1);
         snprintf(image, sizeof(image), "b859:9f03:00ad:%04d", i);
-        make_device(&fake, name, pci, image, i / 2);
-        make_port(&fake, name, 1, "InfiniBand", "4: ACTIVE", "0x1a");
+        fake_device(&fake, name, pci, image, i / 2);
+        fake_port(&fake, name, 1, "InfiniBand", "4: ACTIVE", "0x1a");
     }
     fake_file(&fake, "8", "/sys/devices/pci0000:40/0000:40:01.0/0000:41:00.0/current_link_width");
-    topo = find_nics(&fake, 2, NULL);
+    topo = fake_nics(&fake, 2, NULL);
     assert_int_equal(ri_topo_count(topo, 0, RI_TOPO_NIC), 4);
     assert_int_equal(numa_above(topo, "mlx5_0"), 0);
     assert_int_equal(numa_above(topo, "mlx5_1"), 0);
@@ -156,14 +77,14 @@ static void roce_and_its_interface_are_one(void **state)
     const struct ri_topo_nic *nic;
 
     fake_make(&fake);
-    make_device(&fake, "mlx5_0", PCI_A, "b859:9f03:00ad:0000", 0);
-    make_port(&fake, "mlx5_0", 1, "Ethernet", "4: ACTIVE", "0x1");
-    make_gid(&fake, "mlx5_0", 0, "fe80:0000:0000:0000:0a00:27ff:fe00:0001", "IB/RoCE v1", "eth0");
-    make_gid(&fake, "mlx5_0", 1, "fe80:0000:0000:0000:0a00:27ff:fe00:0001", "RoCE v2", "eth0");
-    make_gid(&fake, "mlx5_0", 2, "0000:0000:0000:0000:0000:ffff:0a4d:0005", "IB/RoCE v1", "eth0");
-    make_gid(&fake, "mlx5_0", 3, "0000:0000:0000:0000:0000:ffff:0a4d:0005", "RoCE v2", "eth0");
-    make_interface(&fake, "eth0", PCI_A, "1", "200000", "up");
-    topo = find_nics(&fake, 2, notes);
+    fake_device(&fake, "mlx5_0", PCI_A, "b859:9f03:00ad:0000", 0);
+    fake_port(&fake, "mlx5_0", 1, "Ethernet", "4: ACTIVE", "0x1");
+    fake_gid(&fake, "mlx5_0", 0, "fe80:0000:0000:0000:0a00:27ff:fe00:0001", "IB/RoCE v1", "eth0");
+    fake_gid(&fake, "mlx5_0", 1, "fe80:0000:0000:0000:0a00:27ff:fe00:0001", "RoCE v2", "eth0");
+    fake_gid(&fake, "mlx5_0", 2, "0000:0000:0000:0000:0000:ffff:0a4d:0005", "IB/RoCE v1", "eth0");
+    fake_gid(&fake, "mlx5_0", 3, "0000:0000:0000:0000:0000:ffff:0a4d:0005", "RoCE v2", "eth0");
+    fake_interface(&fake, "eth0", PCI_A, "1", "200000", "up");
+    topo = fake_nics(&fake, 2, notes);
     assert_int_equal(ri_topo_count(topo, 0, RI_TOPO_NIC), 1);
     nic = &fake_object(topo, "mlx5_0")->nic;
     assert_string_equal(nic->netdev, "eth0");
@@ -184,14 +105,14 @@ static void two_ports_of_one_function(void **state)
     struct ri_topo *topo;
 
     fake_make(&fake);
-    make_device(&fake, "mlx4_0", PCI_A, "0002:c903:0000:0003", 0);
-    make_port(&fake, "mlx4_0", 1, "InfiniBand", "4: ACTIVE", "0x7");
-    make_port(&fake, "mlx4_0", 2, "Ethernet", "4: ACTIVE", "0x0");
-    make_interface(&fake, "ib0", PCI_A, "32", "-1", "up");
-    make_interface(&fake, "ib0.8001", PCI_A, "32", "-1", "up");
-    make_interface(&fake, "eth2", PCI_A, "1", "40000", "up");
+    fake_device(&fake, "mlx4_0", PCI_A, "0002:c903:0000:0003", 0);
+    fake_port(&fake, "mlx4_0", 1, "InfiniBand", "4: ACTIVE", "0x7");
+    fake_port(&fake, "mlx4_0", 2, "Ethernet", "4: ACTIVE", "0x0");
+    fake_interface(&fake, "ib0", PCI_A, "32", "-1", "up");
+    fake_interface(&fake, "ib0.8001", PCI_A, "32", "-1", "up");
+    fake_interface(&fake, "eth2", PCI_A, "1", "40000", "up");
     fake_file(&fake, "1", "/sys/class/net/eth2/dev_port");
-    topo = find_nics(&fake, 1, NULL);
+    topo = fake_nics(&fake, 1, NULL);
     assert_int_equal(ri_topo_count(topo, 0, RI_TOPO_NIC), 3);
     assert_string_equal(fake_object(topo, "mlx4_0")->nic.netdev, "ib0");
     assert_string_equal(fake_object(topo, "mlx4_0:2")->nic.netdev, "eth2");
@@ -231,9 +152,9 @@ static void only_active_ports_are_used(void **state)
         snprintf(name, sizeof(name), "mlx5_%d", i);
         snprintf(image, sizeof(image), "b859:9f03:00ad:%04d", i);
         fake_file(&fake, image, "/sys/class/infiniband/%s/sys_image_guid", name);
-        make_port(&fake, name, 1, ports[i].layer, ports[i].state, ports[i].lid);
+        fake_port(&fake, name, 1, ports[i].layer, ports[i].state, ports[i].lid);
     }
-    topo = find_nics(&fake, 0, NULL);
+    topo = fake_nics(&fake, 0, NULL);
     for (int i = 0; i < count; i++) {
         const struct ri_topo_nic *nic = &topo->objects[ri_topo_find(topo, 0, RI_TOPO_NIC, i)].nic;
 
@@ -263,10 +184,10 @@ static void a_node_that_is_unknown_is_no_node(void **state)
 
         snprintf(name, sizeof(name), "mlx5_%d", i);
         snprintf(pci, sizeof(pci), "/sys/devices/pci0000:%d0/0000:%d0:01.0", i + 1, i + 1);
-        make_device(&fake, name, pci, "0000:0000:0000:0000", nodes[i]);
-        make_port(&fake, name, 1, "InfiniBand", "4: ACTIVE", "0x1");
+        fake_device(&fake, name, pci, "0000:0000:0000:0000", nodes[i]);
+        fake_port(&fake, name, 1, "InfiniBand", "4: ACTIVE", "0x1");
     }
-    topo = find_nics(&fake, 2, NULL);
+    topo = fake_nics(&fake, 2, NULL);
     assert_int_equal(numa_above(topo, "mlx5_0"), -1);
     assert_int_equal(numa_above(topo, "mlx5_1"), 0);
     assert_int_equal(numa_above(topo, "mlx5_2"), -1);
@@ -286,14 +207,14 @@ static void bonds_stand_where_their_members_do(void **state)
     fake_pci(&fake, PCI_A, "0x020000", "0x8086", 0);
     fake_pci(&fake, PCI_A1, "0x020000", "0x8086", 0);
     fake_file(&fake, "eth0 eth1", "/sys/class/net/bonding_masters");
-    make_interface(&fake, "bond0", NULL, "1", "-1", "up");
+    fake_interface(&fake, "bond0", NULL, "1", "-1", "up");
     fake_file(&fake, "eth0 eth1", "/sys/class/net/bond0/bonding/slaves");
     fake_file(&fake, "802.3ad 4", "/sys/class/net/bond0/bonding/mode");
-    make_interface(&fake, "eth0", PCI_A, "1", "25000", "up");
-    make_interface(&fake, "eth1", PCI_A1, "1", "25000", "up");
+    fake_interface(&fake, "eth0", PCI_A, "1", "25000", "up");
+    fake_interface(&fake, "eth1", PCI_A1, "1", "25000", "up");
     fake_link(&fake, "/sys/class/net/bond0", "/sys/class/net/eth0/master");
     fake_link(&fake, "/sys/class/net/bond0", "/sys/class/net/eth1/master");
-    topo = find_nics(&fake, 1, notes);
+    topo = fake_nics(&fake, 1, notes);
     assert_int_equal(ri_topo_count(topo, 0, RI_TOPO_NIC), 3);
     bond = fake_object(topo, "bond0");
     assert_true(bond->nic.gbps == 6.25);
@@ -316,19 +237,19 @@ static void virtual_ones_are_told_apart(void **state)
     fake_pci(&fake, PCI_A, "0x020000", "0x15b3", 0);
     fake_pci(&fake, PCI_B, "0x020000", "0x15b3", 1);
     fake_link(&fake, PCI_A, PCI_B "/physfn");
-    make_interface(&fake, "lo", NULL, "772", "-1", "unknown");
-    make_interface(&fake, "veth1", NULL, "1", "10000", "up");
-    make_interface(&fake, "docker0", NULL, "1", "10000", "up");
-    make_interface(&fake, "ifb0", NULL, "1", "-1", "down");
-    make_interface(&fake, "eth0", PCI_A, "1", "100000", "up");
-    make_interface(&fake, "eth1", PCI_A, "1", "100000", "down");
-    make_interface(&fake, "eth2", PCI_B, "1", "100000", "up");
-    make_interface(&fake, "eth3", PCI_A, "1", "100000", "up");
+    fake_interface(&fake, "lo", NULL, "772", "-1", "unknown");
+    fake_interface(&fake, "veth1", NULL, "1", "10000", "up");
+    fake_interface(&fake, "docker0", NULL, "1", "10000", "up");
+    fake_interface(&fake, "ifb0", NULL, "1", "-1", "down");
+    fake_interface(&fake, "eth0", PCI_A, "1", "100000", "up");
+    fake_interface(&fake, "eth1", PCI_A, "1", "100000", "down");
+    fake_interface(&fake, "eth2", PCI_B, "1", "100000", "up");
+    fake_interface(&fake, "eth3", PCI_A, "1", "100000", "up");
     fake_file(&fake, "pf0vf1", "/sys/class/net/eth3/phys_port_name");
     fake_file(&fake, "8000.024200000000", "/sys/class/net/docker0/bridge/bridge_id");
     fake_link(&fake, "/sys/class/net/docker0", "/sys/class/net/veth1/master");
     fake_file(&fake, "1", "/sys/class/net/lo/carrier");
-    topo = find_nics(&fake, 2, NULL);
+    topo = fake_nics(&fake, 2, NULL);
     assert_true(fake_object(topo, "lo")->nic.is_loopback);
     assert_int_equal(fake_object(topo, "lo")->parent, 0);
     assert_true(fake_object(topo, "veth1")->nic.is_virtual);
@@ -364,12 +285,12 @@ static void what_a_library_found_is_filled_in(void **state)
     unnamed = ri_topo_add(topo, RI_TOPO_NIC, 2, -1);
     strcpy(topo->objects[unnamed].pci, "0000:65:00.0");
     fake_make(&fake);
-    make_device(&fake, "mlx5_0", PCI_A, "b859:9f03:00ad:0000", 0);
-    make_port(&fake, "mlx5_0", 1, "InfiniBand", "4: ACTIVE", "0x1");
-    make_device(&fake, "mlx5_1", PCI_A1, "b859:9f03:00ad:0000", 0);
-    make_port(&fake, "mlx5_1", 1, "InfiniBand", "1: DOWN", "0x0");
+    fake_device(&fake, "mlx5_0", PCI_A, "b859:9f03:00ad:0000", 0);
+    fake_port(&fake, "mlx5_0", 1, "InfiniBand", "4: ACTIVE", "0x1");
+    fake_device(&fake, "mlx5_1", PCI_A1, "b859:9f03:00ad:0000", 0);
+    fake_port(&fake, "mlx5_1", 1, "InfiniBand", "1: DOWN", "0x0");
     fake_pci(&fake, PCI_B, "0x020000", "0x15b3", 1);
-    make_interface(&fake, "eth0", PCI_B, "1", "100000", "up");
+    fake_interface(&fake, "eth0", PCI_B, "1", "100000", "up");
     source = ri_source_open(fake.root);
     ri_topo_add_nics(source, topo, 0);
     ri_source_close(source);
@@ -390,15 +311,15 @@ static void a_file_that_cannot_be_read_is_one_notice(void **state)
     struct ri_topo *topo;
 
     fake_make(&fake);
-    make_device(&fake, "mlx5_0", PCI_A, "b859:9f03:00ad:0000", 0);
-    make_port(&fake, "mlx5_0", 1, "InfiniBand", "4: ACTIVE", "0x1");
-    make_device(&fake, "mlx5_1", PCI_B, "b859:9f03:00ad:0001", 0);
+    fake_device(&fake, "mlx5_0", PCI_A, "b859:9f03:00ad:0000", 0);
+    fake_port(&fake, "mlx5_0", 1, "InfiniBand", "4: ACTIVE", "0x1");
+    fake_device(&fake, "mlx5_1", PCI_B, "b859:9f03:00ad:0001", 0);
     /* Folders where files should be: nobody can read them, root neither. */
     fake_folder(&fake, "/sys/class/infiniband/mlx5_1/ports/1/rate");
     fake_folder(&fake, "/sys/class/infiniband/mlx5_1/ports/1/lid");
     fake_file(&fake, "4: ACTIVE", "/sys/class/infiniband/mlx5_1/ports/1/state");
     fake_file(&fake, "InfiniBand", "/sys/class/infiniband/mlx5_1/ports/1/link_layer");
-    topo = find_nics(&fake, 1, NULL);
+    topo = fake_nics(&fake, 1, NULL);
     assert_true(fake_object(topo, "mlx5_0")->nic.gbps == 25);
     assert_true(fake_object(topo, "mlx5_1")->nic.gbps == 0);
     assert_string_equal(fake_object(topo, "mlx5_1")->nic.unusable, "");
@@ -416,7 +337,7 @@ static void no_folders_are_no_adapters(void **state)
     struct ri_topo *topo;
 
     fake_make(&fake);
-    topo = find_nics(&fake, 1, NULL);
+    topo = fake_nics(&fake, 1, NULL);
     assert_int_equal(topo->object_count, 2);
     assert_null(topo->notices);
     ri_topo_destroy(topo);
