@@ -117,6 +117,7 @@ static void put_names(FILE *to, const struct topo_view *view, const struct ri_to
     }
     put_text(to, "way_level", level);
     put_number(to, "way_gbps", way.gbps);
+    put_bool(to, "way_usual", way.is_usual);
 }
 
 static void put_ranks(FILE *to, const struct topo_view *view)
@@ -140,7 +141,7 @@ static void put_ranks(FILE *to, const struct topo_view *view)
     fprintf(to, "],\n  \"rails\": %d", view->rails);
 }
 
-enum figure { LEVEL, GBPS, LATENCY };
+enum figure { LEVEL, GBPS, USUAL, LATENCY };
 
 static void put_pair(FILE *to, const struct ri_topo *topo, int a, int b, enum figure figure)
 {
@@ -153,6 +154,8 @@ static void put_pair(FILE *to, const struct ri_topo *topo, int a, int b, enum fi
         topo_json_string(to, level);
     else if (a == b)
         fputs("null", to);
+    else if (figure == USUAL)
+        fputs(path.is_usual ? "true" : "false", to);
     else
         fprintf(to, "%.10g", figure == GBPS ? path.gbps : path.latency_us);
 }
@@ -184,6 +187,8 @@ static void put_matrix(FILE *to, const struct ri_topo *topo)
     put_pairs(to, topo, "level", LEVEL);
     fputc(',', to);
     put_pairs(to, topo, "gbps", GBPS);
+    fputc(',', to);
+    put_pairs(to, topo, "usual", USUAL);
     fputc(',', to);
     put_pairs(to, topo, "latency_us", LATENCY);
     fputs("\n  }", to);

@@ -68,7 +68,7 @@ static void cell_text(const struct topo_view *view, int32_t a, int32_t b, char t
     if (a == b || path.level == RI_TOPO_SELF)
         snprintf(text, CELL, "%s", level);
     else
-        snprintf(text, CELL, "%s %s", level, topo_gbps(path.gbps, gbps));
+        snprintf(text, CELL, "%s %s%s", level, path.is_usual ? "~" : "", topo_gbps(path.gbps, gbps));
 }
 
 static void put(FILE *to, const char *text, int width)
@@ -323,7 +323,8 @@ static void print_legend(FILE *to)
           "  X    itself                          PHB   through the host bridge of their NUMA node\n"
           "  NV#  # links between them            NODE  between host bridges of a NUMA node\n"
           "  PIX  through one PCI switch          SYS   between NUMA nodes\n"
-          "  PXB  through several PCI switches    NET   between hosts, through their NICs\n",
+          "  PXB  through several PCI switches    NET   between hosts, through their NICs\n"
+          "  ~    nothing tells the GB/s: what is usual for such a place\n",
           to);
 }
 

@@ -12,7 +12,7 @@ static void print_path(FILE *to, const struct ri_topo_path *path)
     char level[12], gbps[16];
 
     ri_topo_level_text(path, level);
-    fprintf(to, "%s %s", level, topo_gbps(path->gbps, gbps));
+    fprintf(to, "%s %s%s", level, path->is_usual ? "~" : "", topo_gbps(path->gbps, gbps));
 }
 
 static int label_room(const struct topo_view *view, int nics)

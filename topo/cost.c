@@ -43,9 +43,26 @@ static const double copy_gbps = 8, copy_node_gbps = 7, copy_socket_gbps = 6;
 /* Between hosts through no known NIC: 10 Gbit/s Ethernet. */
 static const double unknown_net_gbps = 1.25;
 
-static double narrower(double a, double b)
+/* How wide a place is, and whether nothing tells so. */
+struct width {
+    double gbps;
+    int is_usual;
+};
+
+static struct width known(double gbps)
 {
-    return a < b ? a : b;
+    return (struct width){ gbps, 0 };
+}
+
+static struct width usual(double gbps)
+{
+    return (struct width){ gbps, 1 };
+}
+
+/* Of equal ones that which is known. */
+static struct width narrower(struct width a, struct width b)
+{
+    return a.gbps < b.gbps || (a.gbps == b.gbps && !a.is_usual) ? a : b;
 }
 
 static double wider(double a, double b)
@@ -61,9 +78,9 @@ void ri_topo_level_text(const struct ri_topo_path *path, char text[12])
         snprintf(text, 12, "%s", ri_topo_level_names[path->level]);
 }
 
-static double gbps_of_link(const struct ri_topo_link *link)
+static struct width width_of_link(const struct ri_topo_link *link)
 {
-    return link->gbps > 0 ? link->gbps : link_gbps[link->kind] * (link->count > 0 ? link->count : 1);
+    return link->gbps > 0 ? known(link->gbps) : usual(link_gbps[link->kind] * (link->count > 0 ? link->count : 1));
 }
 
 /* Does a rank there work with the host's memory? */
@@ -91,26 +108,26 @@ static const struct ri_topo_link *link_to_memory(const struct ri_topo *topo, int
 }
 
 /* The narrowest link from an object up to `top`. */
-static double climb(const struct ri_topo *topo, int32_t object, int32_t top)
+static struct width climb(const struct ri_topo *topo, int32_t object, int32_t top)
 {
     const struct ri_topo_link *link = link_to_memory(topo, object, top);
-    double gbps = unlimited_gbps;
+    struct width width = known(unlimited_gbps);
 
     if (link) {
-        gbps = gbps_of_link(link);
+        width = width_of_link(link);
         object = memory_of(topo, object);
     }
     for (; object != top; object = topo->objects[object].parent) {
         const struct ri_topo_object *at = &topo->objects[object];
 
         if (at->link_gbps > 0)
-            gbps = narrower(gbps, at->link_gbps);
+            width = narrower(width, known(at->link_gbps));
         else if (at->kind == RI_TOPO_GPU)
-            gbps = narrower(gbps, pcie_gbps);
+            width = narrower(width, usual(pcie_gbps));
         else if (at->kind == RI_TOPO_NIC)
-            gbps = narrower(gbps, wider(pcie_gbps, ri_topo_nic_gbps(topo, object)));
+            width = narrower(width, usual(wider(pcie_gbps, ri_topo_nic_gbps(topo, object))));
     }
-    return gbps;
+    return width;
 }
 
 /* By what is above both: see nvidia-smi topo -m.  A NUMA node and what lies below it have a host bridge
@@ -138,17 +155,17 @@ static int has_sockets(const struct ri_topo *topo, int32_t host)
 }
 
 /* What a way crosses at the top. */
-static double crossing(const struct ri_topo *topo, int32_t a, int32_t b, int32_t top)
+static struct width crossing(const struct ri_topo *topo, int32_t a, int32_t b, int32_t top)
 {
     enum ri_topo_kind kind = topo->objects[top].kind;
 
     if (kind == RI_TOPO_HOST)
-        return has_sockets(topo, top) ? socket_gbps : unlimited_gbps;
+        return has_sockets(topo, top) ? usual(socket_gbps) : known(unlimited_gbps);
     if (kind == RI_TOPO_PACKAGE)
-        return node_gbps;
+        return usual(node_gbps);
     if (kind != RI_TOPO_NUMA || a == top || b == top || link_to_memory(topo, a, top) || link_to_memory(topo, b, top))
-        return unlimited_gbps;
-    return node_gbps;
+        return known(unlimited_gbps);
+    return usual(node_gbps);
 }
 
 /* Memory to memory, which a core copies: as was measured for where both meet, else by class. */
@@ -156,6 +173,7 @@ static void path_of_copy(const struct ri_topo *topo, int32_t a, int32_t b, int32
 {
     const struct ri_topo_object *at = &topo->objects[top];
 
+    path->is_usual = at->copy_gbps <= 0;
     path->level = a == b ? RI_TOPO_SELF : RI_TOPO_SYS;
     path->latency_us = at->copy_latency_us > 0 ? at->copy_latency_us : latency_us[path->level];
     if (at->copy_gbps > 0)
@@ -164,6 +182,20 @@ static void path_of_copy(const struct ri_topo *topo, int32_t a, int32_t b, int32
         path->gbps = copy_gbps;
     else
         path->gbps = at->kind == RI_TOPO_PACKAGE ? copy_node_gbps : copy_socket_gbps;
+}
+
+static void set_width(struct ri_topo_path *path, struct width width)
+{
+    path->gbps = width.gbps;
+    path->is_usual = width.is_usual;
+}
+
+/* Up from both, over what is crossed. */
+static struct width width_across(const struct ri_topo *topo, int32_t a, int32_t b, int32_t top)
+{
+    struct width width = narrower(narrower(climb(topo, a, top), climb(topo, b, top)), crossing(topo, a, b, top));
+
+    return width.gbps >= unlimited_gbps ? usual(pcie_gbps) : width;
 }
 
 static void path_in_host(const struct ri_topo *topo, int32_t a, int32_t b, int32_t top, struct ri_topo_path *path)
@@ -177,39 +209,39 @@ static void path_in_host(const struct ri_topo *topo, int32_t a, int32_t b, int32
     }
     if (a == b) {
         path->level = RI_TOPO_SELF;
-        path->gbps = topo->objects[a].kind == RI_TOPO_GPU ? gpu_copy_gbps : copy_gbps;
+        set_width(path, usual(topo->objects[a].kind == RI_TOPO_GPU ? gpu_copy_gbps : copy_gbps));
     } else if (link) {
         path->level = RI_TOPO_NVL;
         path->links = link->count;
-        path->gbps = gbps_of_link(link);
+        set_width(path, width_of_link(link));
     } else {
         path->level = level_at(topo, a, b, top);
-        path->gbps = narrower(narrower(climb(topo, a, top), climb(topo, b, top)), crossing(topo, a, b, top));
-        if (path->gbps >= unlimited_gbps)
-            path->gbps = pcie_gbps;
+        set_width(path, width_across(topo, a, b, top));
     }
     path->latency_us = latency_us[path->level];
 }
 
 /* From an object out to the network by a NIC; -1: one that is not known. */
-static double gbps_out(const struct ri_topo *topo, int32_t object, int32_t nic, int shares)
+static struct width width_out(const struct ri_topo *topo, int32_t object, int32_t nic, int shares)
 {
+    struct width width = usual(unknown_net_gbps);
     struct ri_topo_path path;
-    double gbps = unknown_net_gbps;
 
-    if (nic >= 0)
-        gbps = ri_topo_nic_gbps(topo, nic) / (shares > 1 ? shares : 1);
+    if (nic >= 0) {
+        width.gbps = ri_topo_nic_gbps(topo, nic) / (shares > 1 ? shares : 1);
+        width.is_usual = topo->objects[nic].nic.gbps <= 0;
+    }
     if (nic < 0 || nic == object)
-        return gbps;
+        return width;
     ri_topo_path(topo, object, nic, &path);
-    return narrower(path.gbps, gbps);
+    return narrower(width, (struct width){ path.gbps, path.is_usual });
 }
 
-static void path_of_net(const struct ri_topo *topo, double a_gbps, double b_gbps, struct ri_topo_path *path)
+static void path_of_net(const struct ri_topo *topo, struct width a, struct width b, struct ri_topo_path *path)
 {
     path->level = RI_TOPO_NET;
     path->links = 0;
-    path->gbps = narrower(a_gbps, b_gbps);
+    set_width(path, narrower(a, b));
     path->latency_us = topo->net_latency_us > 0 ? topo->net_latency_us : latency_us[RI_TOPO_NET];
 }
 
@@ -225,7 +257,7 @@ void ri_topo_path(const struct ri_topo *topo, int32_t a, int32_t b, struct ri_to
     if (top >= 0)
         path_in_host(topo, a, b, top, path);
     else
-        path_of_net(topo, gbps_out(topo, a, way_out(topo, a), 1), gbps_out(topo, b, way_out(topo, b), 1), path);
+        path_of_net(topo, width_out(topo, a, way_out(topo, a), 1), width_out(topo, b, way_out(topo, b), 1), path);
 }
 
 void ri_topo_rank_path(const struct ri_topo *topo, int a, int b, struct ri_topo_path *path)
@@ -236,6 +268,6 @@ void ri_topo_rank_path(const struct ri_topo *topo, int a, int b, struct ri_topo_
     if (top >= 0)
         path_in_host(topo, from->object, to->object, top, path);
     else
-        path_of_net(topo, gbps_out(topo, from->object, from->nic, from->nic_shares),
-                    gbps_out(topo, to->object, to->nic, to->nic_shares), path);
+        path_of_net(topo, width_out(topo, from->object, from->nic, from->nic_shares),
+                    width_out(topo, to->object, to->nic, to->nic_shares), path);
 }

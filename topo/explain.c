@@ -124,7 +124,8 @@ static void say_hop(const struct ring_worth *worth, FILE *out)
     char level[12];
 
     ri_topo_level_text(&worth->path, level);
-    fprintf(out, "%d-%d over %s, %.4g GB/s", worth->a, worth->b, level, worth->path.gbps);
+    fprintf(out, "%d-%d over %s, %s%.4g GB/s", worth->a, worth->b, level, worth->path.is_usual ? "~" : "",
+            worth->path.gbps);
 }
 
 /* How the order of numbers compares with the one that was taken; sorted: room for the ranks. */
@@ -211,6 +212,8 @@ static void say_nic(const struct ri_topo *topo, int r, FILE *out)
 {
     const struct ri_topo_rank *rank = &topo->ranks[r];
     struct ri_topo_path path;
+    double gbps;
+    int is_usual;
     char level[12];
 
     fprintf(out, "rank %d on %s: ", r, name_of(topo, rank->object));
@@ -220,8 +223,10 @@ static void say_nic(const struct ri_topo *topo, int r, FILE *out)
     }
     ri_topo_path(topo, rank->object, rank->nic, &path);
     ri_topo_level_text(&path, level);
-    fprintf(out, "%s, %s, %.4g GB/s", name_of(topo, rank->nic), level,
-            path.gbps < ri_topo_nic_gbps(topo, rank->nic) ? path.gbps : ri_topo_nic_gbps(topo, rank->nic));
+    gbps = ri_topo_nic_gbps(topo, rank->nic);
+    is_usual = path.gbps < gbps ? path.is_usual : topo->objects[rank->nic].nic.gbps <= 0;
+    fprintf(out, "%s, %s, %s%.4g GB/s", name_of(topo, rank->nic), level, is_usual ? "~" : "",
+            path.gbps < gbps ? path.gbps : gbps);
     if (rank->nic_shares > 1)
         fprintf(out, ", shared by %d ranks", (int)rank->nic_shares);
     say_others(topo, r, &path, out);

@@ -169,7 +169,7 @@ static int is_nearer(const struct ri_topo *topo, int32_t a, const struct ri_topo
 int32_t ri_topo_nearest_nic(const struct ri_topo *topo, int32_t object)
 {
     int32_t best = -1;
-    struct ri_topo_path best_path = { RI_TOPO_NET, 0, 0, 0 }, path;
+    struct ri_topo_path best_path = { .level = RI_TOPO_NET }, path;
 
     for (int32_t nic = next_nic(topo, ri_topo_host_of(topo, object)); nic >= 0; nic = next_nic(topo, nic)) {
         if (!ri_topo_nic_is_used(topo, nic, NULL))

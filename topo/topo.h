@@ -152,6 +152,7 @@ struct ri_topo_path {
     int links;         /* NVL: how many, for "NV12" */
     double gbps;       /* of the narrowest place on the way; never 0: see cost.c for what is taken for unknown */
     double latency_us;
+    int is_usual;      /* nothing tells gbps: it is what is usual for such a place */
 };
 
 extern const char *const ri_topo_level_names[]; /* "X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS", "NET" */

@@ -89,7 +89,8 @@ must(len(it["links"]) == 12 and it["rails"] == 2, "links and rails")
 must(all(it["objects"][r["nic"]]["kind"] == "nic" for r in it["ranks"]), "NICs")
 last = it["ranks"][7]
 must((last["host_name"], last["on"], last["nic_name"]) == ("host 1", "GPU3", "mlx5_1"), "names")
-must((last["way_level"], last["way_gbps"]) == ("PIX", 25), "the way to the NIC")
+must((last["way_level"], last["way_gbps"], last["way_usual"]) == ("PIX", 25, False), "the way to the NIC")
+must(it["pairs"]["usual"][0][1] is False and it["pairs"]["usual"][1][1] is None, "what is told of GB/s")
 END
 told
 
@@ -97,11 +98,17 @@ printf 'rondo-tree 1\nhost - 0\nnuma 0 0 memory_bytes=540000000001\n' > "$work/o
 expect "JSON has bytes to the last, and no NIC where there is none" 0 --input "$work/odd" --json
 json_valid
 out_has '"memory_bytes": 540000000001,'
-out_has '"nic_name": "", "way_level": "", "way_gbps": 0}'
+out_has '"nic_name": "", "way_level": "", "way_gbps": 0, "way_usual": false}'
 told
 
 expect "what is not told of NUMA nodes is unknown, not none" 0 --input 'host:1 gpu:2'
 out_has '^host 0: NUMA nodes unknown, 2 GPUs, 0 NICs$'
+out_has 'slowest hop within a host: SYS ~12 GB/s$'
+told
+
+expect "words tell what is usual, too" 0 --input 'host:2 gpu:2 nic:2 net:50' --explain
+out_has 'hop 0-1 over SYS, ~12 GB/s'
+out_has '^rank 0 on gpu 0: nic0, SYS, ~12 GB/s'
 told
 
 expect "NCCL's XML of one host" 0 --input "$machine" --xml --host 1

@@ -184,6 +184,32 @@ static void ranks_share_their_nic(void **state)
     ri_topo_destroy(topo);
 }
 
+static int is_usual(const char *text, int a, int b)
+{
+    struct ri_topo_path path = { 0 };
+    struct ri_topo *topo;
+
+    assert_int_equal(ri_topo_from_text(text, &topo), 0);
+    assert_int_equal(ri_topo_place(topo, ri_topo_count(topo, -1, RI_TOPO_GPU), NULL, NULL), 0);
+    ri_topo_rank_path(topo, a, b, &path);
+    ri_topo_destroy(topo);
+    return path.is_usual;
+}
+
+/* Whether the narrowest place is one that a text tells of, or one of the tables. */
+static void what_is_usual_is_not_known(void **state)
+{
+    assert_false(is_usual("host:1 numa:2 gpu:4 nvlink:300", 0, 3));
+    assert_true(is_usual("host:1 numa:2 gpu:4", 0, 3));
+    assert_false(is_usual("host:1 numa:2 gpu:4 pcie:8", 0, 3));
+    assert_true(is_usual("host:1 numa:2 gpu:4 pcie:63", 0, 3)); /* over what is usual between sockets */
+    assert_true(is_usual("host:2 gpu:2 nic:2 net:50", 0, 2));
+    assert_false(is_usual("host:2 gpu:2 nic:2 net:5", 0, 2)); /* whatever the PCI link is */
+    assert_false(is_usual("host:2 gpu:2 nic:2 net:50 pcie:63", 0, 2));
+    assert_true(is_usual("host:2 gpu:2 nic:2 pcie:63", 0, 2));
+    assert_true(is_usual("host:2 gpu:2", 0, 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +222,7 @@ int main(void)
         cmocka_unit_test(measured_copies_go_before),
         cmocka_unit_test(hosts_are_joined_by_their_nearest_nics),
         cmocka_unit_test(ranks_share_their_nic),
+        cmocka_unit_test(what_is_usual_is_not_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
