@@ -131,6 +131,7 @@ EXTRA_DIST += \
 	tests/topo/round_robin.case tests/topo/round_robin.out
 dist_check_SCRIPTS += tests/topo/doctor.sh
 dist_check_SCRIPTS += tests/topo/rondo_topo.sh
+EXTRA_DIST += tests/topo/replay.sh
 EXTRA_DIST += tests/topo/screens/a800x8-4hca.out
 EXTRA_DIST += tests/topo/screens/cpu-2s.out
 EXTRA_DIST += tests/topo/screens/dgx-a100.out
