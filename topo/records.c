@@ -12,6 +12,7 @@ enum { MOST_RECORDS = 200000, MOST_BYTES = 64 << 20, NAME_BYTES = 4096 };
 
 static const char *const kind_names[] = { "text", "link", "list", "note" };
 static const char header[] = "rondo-recording 1";
+static const char footer[] = "end"; /* what is cut off has none */
 
 void ri_records_init(struct ri_records *all)
 {
@@ -152,6 +153,7 @@ char *ri_records_print(const struct ri_records *all)
     fprintf(out, "%s\n", header);
     for (int32_t i = 0; i < all->count; i++)
         print_record(out, &all->records[i]);
+    fprintf(out, "%s\n", footer);
     failed = ferror(out);
     if (fclose(out) || failed) {
         free(text);
@@ -165,6 +167,7 @@ char *ri_records_print(const struct ri_records *all)
 struct reader {
     const char *at, *end; /* what is left */
     int line;             /* number of the line that was taken last */
+    int has_ended;        /* the last line has come */
 };
 
 /* The next line, without its newline; 0: there is none. */
@@ -294,6 +297,12 @@ static int take_record(struct ri_records *all, struct reader *in, char *room)
     take_line(in, &line, &length);
     if (length == 0 || line[0] == '#')
         return 0;
+    if (in->has_ended)
+        return ri_error(RONDO_ERR_ARGUMENT, "recording, line %d: it goes on after its last line, '%s'", in->line, footer);
+    if (length == sizeof(footer) - 1 && memcmp(line, footer, length) == 0) {
+        in->has_ended = 1;
+        return 0;
+    }
     err = take_name(in, line, length, &kind, name);
     if (!err)
         err = take_value(in, room, &bytes, &error);
@@ -316,7 +325,7 @@ static int are_in(const char *text, size_t bytes)
 
 int ri_records_parse(struct ri_records *all, const char *text, size_t bytes)
 {
-    struct reader in = { text, text + bytes, 0 };
+    struct reader in = { text, text + bytes, 0, 0 };
     const char *line;
     size_t length;
     char *room;
@@ -333,5 +342,8 @@ int ri_records_parse(struct ri_records *all, const char *text, size_t bytes)
     while (!err && in.at < in.end)
         err = take_record(all, &in, room);
     free(room);
+    if (!err && !in.has_ended)
+        return ri_error(RONDO_ERR_ARGUMENT, "recording, line %d: its last line, '%s', is missing: it was cut off, or is "
+                        "of an older release; record anew", in.line, footer);
     return err;
 }

@@ -12,6 +12,7 @@
  *      100000
  *     link /sys/class/net/eth0/device
  *     !2
+ *     end
  *
  * An entry is a line with kind and name, then its value, each line of it after a space, or ! and an errno.
  * Bytes that do not print are \xHH, a backslash is \\.  Empty lines and lines after # are nothing. */

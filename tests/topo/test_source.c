@@ -176,6 +176,9 @@ static void faults_name_their_line(void **state)
     refuses("rondo-recording 1\ntext /a\n!12x\n", "line 3: after ! comes an errno");
     refuses("rondo-recording 1\ntext /a\n!99999999999\n", "line 3: after ! comes an errno");
     refuses("rondo-recording 1\nfile /a\n 1\n", "line 2: 'file /a' begins no entry");
+    refuses("rondo-recording 1\ntext /a\n 1\n", "line 3: its last line, 'end', is missing");
+    refuses("rondo-recording 1\n", "line 1: its last line, 'end', is missing");
+    refuses("rondo-recording 1\ntext /a\n 1\nend\ntext /b\n 1\n", "line 5: it goes on after its last line");
     refuses("rondo-recording 1\n 1\n", "line 2: ' 1' begins no entry");
     refuses("rondo-recording 1\ntext /a\\x00b\n 1\n", "line 2: a name");
     refuses("rondo-recording 1\ntext /a\n \\q\n", "line 3: a byte");
@@ -192,7 +195,7 @@ static unsigned next_random(unsigned *seed)
 static void no_text_is_too_bad(void **state)
 {
     static const char start[] = "rondo-recording 1\ntext /sys/a\n 1\nlink /sys/b\n!2\nlist /sys/c\n a\n b\n \n"
-                                "note hwloc.xml\n <a>\\x09\\\\\n";
+                                "note hwloc.xml\n <a>\\x09\\\\\nend\n";
     static const char bytes[] = "\n\n \\x!#0123456789abcdef/textlinklistnote";
     unsigned seed = 20240611;
     int read = 0;
