@@ -19,6 +19,17 @@ meets "2x2 ranks" "0/4 0/2 0/2;1/4 0/2 1/2;2/4 1/2 0/2;3/4 1/2 1/2;" 2x2
 meets "3+2 ranks" "0/5 0/2 0/3;1/5 0/2 1/3;2/5 0/2 2/3;3/5 1/2 0/2;4/5 1/2 1/2;" 3+2
 meets "1+2+1 ranks" "0/4 0/3 0/1;1/4 1/3 0/2;2/4 1/3 1/2;3/4 2/3 0/1;" 1+2+1
 meets "3+2 ranks dealt out in turn" "0/5 0/2 0/3;1/5 1/2 0/2;2/5 0/2 1/3;3/5 1/2 1/2;4/5 0/2 2/3;" -d turn 3+2
+# called NAME0 NAME1: what the first two hosts are called from now on (NVIDIA/nccl#187)
+called() {
+    bash "$hosts" on h0 hostname "$1"
+    bash "$hosts" on h1 hostname "$2"
+}
+called localhost localhost
+meets "2x2 ranks, all hosts localhost," "0/4 0/2 0/2;1/4 0/2 1/2;2/4 1/2 0/2;3/4 1/2 1/2;" 2x2
+called w.1.net w.2.net
+meets "2x2 ranks on w.1.net and w.2.net" "0/4 0/2 0/2;1/4 0/2 1/2;2/4 1/2 0/2;3/4 1/2 1/2;" 2x2
+called h0 h1
+
 for nics in rank host none; do
     job "2x4 ranks meet, NICs by $nics" -n $nics 2x4 "$probe" meet
 done
