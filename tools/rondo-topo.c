@@ -39,6 +39,8 @@ static int discover(const struct topo_options *o, struct ri_topo **topo)
     char *recording = NULL;
     int result = EXIT_FAILED;
 
+    if (source)
+        ri_source_keep(source);
     if (source && ri_topo_discover(source, topo) == 0) {
         doctor_keep(source);
         recording = ri_source_recording(source);

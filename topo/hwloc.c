@@ -134,7 +134,7 @@ static void keep_xml(struct ri_source *source, hwloc_topology_t hwloc)
     char *xml;
     int bytes;
 
-    if (hwloc_topology_export_xmlbuffer(hwloc, &xml, &bytes, 0))
+    if (!ri_source_is_kept(source) || hwloc_topology_export_xmlbuffer(hwloc, &xml, &bytes, 0))
         return;
     ri_source_note(source, "hwloc.xml", xml);
     hwloc_free_xmlbuffer(hwloc, xml);

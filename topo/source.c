@@ -19,6 +19,7 @@
 struct ri_source {
     char *root;  /* "", or an absolute or relative folder without a slash at its end; NULL: a recording */
     struct ri_records records;
+    int is_kept;
 };
 
 /* Larger than any file of /sys and /proc that is of use here. */
@@ -72,6 +73,16 @@ void ri_source_close(struct ri_source *source)
     ri_records_release(&source->records);
     free(source->root);
     free(source);
+}
+
+void ri_source_keep(struct ri_source *source)
+{
+    source->is_kept = 1;
+}
+
+int ri_source_is_kept(const struct ri_source *source)
+{
+    return source->is_kept;
 }
 
 int ri_source_is_live(const struct ri_source *source)

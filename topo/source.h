@@ -15,6 +15,11 @@ struct ri_source *ri_source_open(const char *root);
 int ri_source_replay(const char *text, size_t bytes, struct ri_source **source);
 void ri_source_close(struct ri_source *source);
 
+/* Says, before anything is read, that a recording will be asked for.  What is noted for that alone, and is not cheap
+ * to make (the XML of hwloc), is left out of others. */
+void ri_source_keep(struct ri_source *source);
+int ri_source_is_kept(const struct ri_source *source);
+
 /* Whether calls of the system and of libraries may be asked, too: only of this machine, when root is "". */
 int ri_source_is_live(const struct ri_source *source);
 /* "" or the folder; a recording has none: NULL. */
@@ -37,7 +42,7 @@ char *ri_source_list(struct ri_source *source, const char *path);
 void ri_source_note(struct ri_source *source, const char *name, const char *text);
 char *ri_source_ask(struct ri_source *source, const char *name);
 
-/* Everything that was read and noted so far, as a recording; malloc'd, NULL: no memory. */
+/* Everything that was read and noted so far, as a recording (see ri_source_keep); malloc'd, NULL: no memory. */
 char *ri_source_recording(const struct ri_source *source);
 
 #endif

@@ -63,6 +63,7 @@ static void files_are_told_apart(void **state)
     ri_topo_destroy(topo);
 
     source = ri_source_open(fake.root);
+    ri_source_keep(source);
     assert_int_equal(ri_topo_discover(source, &topo), 0);
     ri_topo_destroy(topo);
     text = ri_source_recording(source);

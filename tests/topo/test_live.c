@@ -27,10 +27,13 @@ static struct ri_topo *discover(struct ri_source *source)
 /* The tree of a source, after its recording has given the same one. */
 static struct ri_topo *discover_twice(struct ri_source *source)
 {
-    struct ri_topo *topo = discover(source), *again;
-    char *text = ri_source_recording(source);
+    struct ri_topo *topo, *again;
     struct ri_source *replay = NULL;
+    char *text;
 
+    ri_source_keep(source);
+    topo = discover(source);
+    text = ri_source_recording(source);
     assert_int_equal(ri_source_replay(text, strlen(text), &replay), 0);
     again = discover(replay);
     fake_assert_equal(topo, again);
@@ -60,6 +63,29 @@ static int lines_of(const char *text)
 }
 
 /* ---- this host ---- */
+
+/* It is large, and only for those who have no machine but a recording. */
+static void xml_is_made_only_for_a_recording(void **state)
+{
+    (void)state;
+    for (int kept = 0; kept < 2; kept++) {
+        struct ri_source *source = ri_source_open("");
+        struct ri_topo *topo;
+        char *xml;
+
+        if (kept)
+            ri_source_keep(source);
+        assert_int_equal(ri_source_is_kept(source), kept);
+        topo = discover(source);
+        xml = ri_source_ask(source, "hwloc.xml");
+#ifdef HAVE_HWLOC
+        assert_int_equal(xml != NULL, kept);
+#endif
+        free(xml);
+        ri_topo_destroy(topo);
+        ri_source_close(source);
+    }
+}
 
 static void this_host_is_found(void **state)
 {
@@ -363,6 +389,7 @@ static void sets_of_processors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(xml_is_made_only_for_a_recording),
         cmocka_unit_test(this_host_is_found),
         cmocka_unit_test(an_affinity_mask_counts),
         cmocka_unit_test(no_processors_in_sys_make_one_node),
