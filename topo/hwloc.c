@@ -2,9 +2,9 @@
 /* What hwloc knows of a host: of this one, of a folder that stands for its root, or of XML that it has written.
  *
  * hwloc finds such a folder by the variable HWLOC_FSROOT alone, which is of the whole process: it is set while
- * one is loaded, by the thread that does, so nobody should do that beside others that read the environment.  As
- * such folders are often odd, hwloc is then told to be silent, too (HWLOC_HIDE_ERRORS, unless it is set).
- * Discovery of this machine sets nothing. */
+ * one is loaded, by the thread that does, and then put back, so nobody should do that beside others that read the
+ * environment.  As such folders are often odd, hwloc is then told to be silent, too (HWLOC_HIDE_ERRORS, unless it
+ * is set).  Discovery of this machine sets nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,19 +114,32 @@ int ri_topo_from_hwloc_xml(const char *xml, size_t bytes, struct ri_topo **topo)
     return 0;
 }
 
+static int load_with_root(hwloc_topology_t hwloc, const char *root)
+{
+    const char *had = getenv("HWLOC_FSROOT");
+    char *kept = had ? strdup(had) : NULL;
+    int err = -1;
+
+    if (had && !kept)
+        return -1;
+    if (!setenv("HWLOC_FSROOT", root, 1) && !setenv("HWLOC_HIDE_ERRORS", "2", 0))
+        err = hwloc_topology_load(hwloc);
+    if (kept)
+        setenv("HWLOC_FSROOT", kept, 1);
+    else
+        unsetenv("HWLOC_FSROOT");
+    free(kept);
+    return err;
+}
+
 /* x86 would ask the processor that we run on. */
 static int load_below(hwloc_topology_t hwloc, const char *root)
 {
     static const char *const unwanted[] = { "x86", "nvml", "rsmi" };
-    int err;
 
     for (size_t i = 0; i < sizeof(unwanted) / sizeof(*unwanted); i++)
         hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, unwanted[i]);
-    if (setenv("HWLOC_FSROOT", root, 1) || setenv("HWLOC_HIDE_ERRORS", "2", 0))
-        return -1;
-    err = hwloc_topology_load(hwloc);
-    unsetenv("HWLOC_FSROOT");
-    return err;
+    return load_with_root(hwloc, root);
 }
 
 static void keep_xml(struct ri_source *source, hwloc_topology_t hwloc)

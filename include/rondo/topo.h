@@ -13,7 +13,8 @@ extern "C" {
 
 /* The topology of hosts: what they are made of, what it costs two ranks to talk, in which order ranks stand in
  * rings, and which NIC is whose.  A topology is the caller's own and never changes but by rondo_topo_place;
- * calls on one topology may be made by several threads at a time, but for that and destroy.
+ * calls on one topology may be made by several threads at a time, but for that and destroy.  While one is loaded from
+ * a folder that stands for the root of a machine, no other may load one (rondo_topo(3), Threads).
  * Bandwidths are GB/s (1e9 bytes per second) one way. */
 typedef struct rondo_topo *rondo_topo_t;
 

@@ -146,6 +146,23 @@ static void an_affinity_mask_counts(void **state)
 
 /* ---- hosts that are folders ---- */
 
+/* hwloc finds a folder by a variable, which may be the caller's, too. */
+static void variables_are_put_back(void **state)
+{
+    struct fake fake;
+
+    (void)state;
+    fake_make(&fake);
+    fake_file(&fake, "0", "/sys/devices/system/node/online");
+    assert_int_equal(setenv("HWLOC_FSROOT", "/of/the/caller", 1), 0);
+    ri_topo_destroy(discover_below(&fake));
+    assert_string_equal(getenv("HWLOC_FSROOT"), "/of/the/caller");
+    unsetenv("HWLOC_FSROOT");
+    ri_topo_destroy(discover_below(&fake));
+    assert_null(getenv("HWLOC_FSROOT"));
+    fake_remove(&fake);
+}
+
 /* CASES.md, B153. */
 static void no_processors_in_sys_make_one_node(void **state)
 {
@@ -392,6 +409,7 @@ int main(void)
         cmocka_unit_test(xml_is_made_only_for_a_recording),
         cmocka_unit_test(this_host_is_found),
         cmocka_unit_test(an_affinity_mask_counts),
+        cmocka_unit_test(variables_are_put_back),
         cmocka_unit_test(no_processors_in_sys_make_one_node),
         cmocka_unit_test(nodes_are_found_with_and_without_hwloc),
         cmocka_unit_test(crossing_nodes_make_one),
