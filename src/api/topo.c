@@ -182,7 +182,7 @@ rondo_status_t rondo_topo_query_rank(rondo_topo_t topo, int rank, rondo_topo_ran
 {
     const struct ri_topo_rank *at;
     const struct ri_topo *tree;
-    int32_t host, index = 0;
+    int32_t host;
     int err = check_struct(topo, info, sizeof(*info), "info", "start from RONDO_TOPO_RANK_INFO_INIT");
 
     if (!err)
@@ -192,9 +192,9 @@ rondo_status_t rondo_topo_query_rank(rondo_topo_t topo, int rank, rondo_topo_ran
     tree = topo->tree;
     at = &tree->ranks[rank];
     host = ri_topo_host_of(tree, at->object);
-    while (ri_topo_find(tree, -1, RI_TOPO_HOST, index) != host)
-        index++;
-    info->host = index;
+    info->host = 0;
+    for (int32_t i = 0; i < host; i++)
+        info->host += tree->objects[i].kind == RI_TOPO_HOST;
     info->gpu = number_above(tree, at->object, RI_TOPO_GPU);
     info->numa = number_above(tree, at->object, RI_TOPO_NUMA);
     info->nic_shares = at->nic < 0 ? 0 : at->nic_shares;
