@@ -163,8 +163,8 @@ int topo_view_init(struct topo_view *view, const struct ri_topo *topo, const cha
     for (int r = 0; r < topo->rank_count; r++)
         if (topo->ranks[r].nic >= 0)
             view->chosen[topo->ranks[r].nic] = 1;
-    for (int32_t i = 0; i < topo->object_count; i++)
-        view->used[i] = topo->objects[i].kind == RI_TOPO_NIC && ri_topo_nic_is_used(topo, i, NULL);
+    for (int h = 0; h < view->hosts; h++)
+        ri_topo_used_nics(topo, view->host[h], view->used);
     find_alike(view);
     err = ri_topo_ring(topo, view->order);
     if (err)

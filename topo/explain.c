@@ -187,7 +187,8 @@ static int ranks_on(const struct ri_topo *topo, int32_t nic)
 }
 
 /* Those that are as near as the one that rank r has. */
-static void say_others(const struct ri_topo *topo, int r, const struct ri_topo_path *taken, FILE *out)
+static void say_others(const struct ri_topo *topo, const uint8_t *used, int r, const struct ri_topo_path *taken,
+                       FILE *out)
 {
     int32_t host = host_of(topo, r);
     int others = 0, users;
@@ -195,7 +196,7 @@ static void say_others(const struct ri_topo *topo, int r, const struct ri_topo_p
     for (int32_t i = host + 1; i < topo->object_count && topo->objects[i].kind != RI_TOPO_HOST; i++) {
         struct ri_topo_path path;
 
-        if (topo->objects[i].kind != RI_TOPO_NIC || i == topo->ranks[r].nic || !ri_topo_nic_is_used(topo, i, NULL))
+        if (!used[i] || i == topo->ranks[r].nic)
             continue;
         ri_topo_path(topo, topo->ranks[r].object, i, &path);
         if (path.level != taken->level)
@@ -208,7 +209,7 @@ static void say_others(const struct ri_topo *topo, int r, const struct ri_topo_p
         fprintf(out, "; no other is as near");
 }
 
-static void say_nic(const struct ri_topo *topo, int r, FILE *out)
+static void say_nic(const struct ri_topo *topo, const uint8_t *used, int r, FILE *out)
 {
     const struct ri_topo_rank *rank = &topo->ranks[r];
     struct ri_topo_path path;
@@ -229,7 +230,7 @@ static void say_nic(const struct ri_topo *topo, int r, FILE *out)
             path.gbps < gbps ? path.gbps : gbps);
     if (rank->nic_shares > 1)
         fprintf(out, ", shared by %d ranks", (int)rank->nic_shares);
-    say_others(topo, r, &path, out);
+    say_others(topo, used, r, &path, out);
     fprintf(out, "\n");
 }
 
@@ -287,8 +288,8 @@ static void say_rails(const struct ri_topo *topo, int32_t *rail, FILE *out)
 
 /* ---- all ---- */
 
-/* room: [2][ranks]. */
-static void say_all(const struct ri_topo *topo, int32_t *room, FILE *out)
+/* room: [2][ranks]; used: [objects] NICs. */
+static void say_all(const struct ri_topo *topo, int32_t *room, uint8_t *used, FILE *out)
 {
     int32_t *order = room, *rest = room + topo->rank_count;
     struct part part;
@@ -301,9 +302,10 @@ static void say_all(const struct ri_topo *topo, int32_t *room, FILE *out)
     for (int at = 0; at < topo->rank_count; at += part.count) {
         part = part_at(topo, order, at);
         say_ring(topo, &part, rest, out);
+        ri_topo_used_nics(topo, part.host, used);
         for (int r = 0; r < topo->rank_count; r++)
             if (host_of(topo, r) == part.host)
-                say_nic(topo, r, out);
+                say_nic(topo, used, r, out);
         say_idle(topo, part.host, out);
     }
     if (crossings(topo, order))
@@ -313,23 +315,23 @@ static void say_all(const struct ri_topo *topo, int32_t *room, FILE *out)
 char *ri_topo_explain(const struct ri_topo *topo)
 {
     int32_t *room = calloc(2 * (size_t)topo->rank_count + 1, sizeof(*room));
+    uint8_t *used = calloc((size_t)topo->object_count + 1, sizeof(*used));
     char *text = NULL;
     size_t bytes = 0;
-    FILE *out = room && !ri_topo_ring(topo, room) ? open_memstream(&text, &bytes) : NULL;
+    FILE *out = room && used && !ri_topo_ring(topo, room) ? open_memstream(&text, &bytes) : NULL;
     int failed;
 
-    if (!out) {
-        free(room);
-        return NULL;
+    if (out) {
+        say_all(topo, room, used, out);
+        if (topo->notices)
+            fputs(topo->notices, out); /* each line ends */
+        failed = ferror(out);
+        if (fclose(out) || failed) {
+            free(text);
+            text = NULL;
+        }
     }
-    say_all(topo, room, out);
-    if (topo->notices)
-        fputs(topo->notices, out); /* each line ends */
-    failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(text);
-        text = NULL;
-    }
+    free(used);
     free(room);
     return text;
 }

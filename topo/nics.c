@@ -132,23 +132,56 @@ static void say_other(const struct ri_topo *topo, int class, int32_t nic, int32_
         snprintf(why, 96, "plain Ethernet, while %.40s has RDMA", name);
 }
 
+/* What all NICs of a host are measured by. */
+struct bar {
+    int32_t host, best;
+    int best_class;
+};
+
+static struct bar bar_of(const struct ri_topo *topo, int32_t host)
+{
+    struct bar bar = { .host = host };
+
+    bar.best = best_of(topo, host, &bar.best_class);
+    return bar;
+}
+
+static int reaches(const struct ri_topo *topo, const struct bar *bar, int32_t nic, int class)
+{
+    return class != NEVER && class == bar->best_class &&
+           2 * ri_topo_nic_gbps(topo, nic) >= ri_topo_nic_gbps(topo, bar->best);
+}
+
 int ri_topo_nic_is_used(const struct ri_topo *topo, int32_t nic, char why[96])
 {
     char nowhere[96];
-    int32_t host = ri_topo_host_of(topo, nic), best;
-    int class = class_of(topo, host, nic), best_class;
+    struct bar bar = bar_of(topo, ri_topo_host_of(topo, nic));
+    int class = class_of(topo, bar.host, nic);
 
     why = why ? why : nowhere;
     why[0] = 0;
-    if (class == NEVER) {
-        say_never(&topo->objects[nic].nic, why);
-        return 0;
-    }
-    best = best_of(topo, host, &best_class);
-    if (class == best_class && 2 * ri_topo_nic_gbps(topo, nic) >= ri_topo_nic_gbps(topo, best))
+    if (reaches(topo, &bar, nic, class))
         return 1;
-    say_other(topo, class, nic, best, best_class, why);
+    if (class == NEVER)
+        say_never(&topo->objects[nic].nic, why);
+    else
+        say_other(topo, class, nic, bar.best, bar.best_class, why);
     return 0;
+}
+
+int ri_topo_used_nics(const struct ri_topo *topo, int32_t host, uint8_t *used)
+{
+    struct bar bar = bar_of(topo, host);
+    int count = 0;
+
+    for (int32_t nic = next_nic(topo, host); nic >= 0; nic = next_nic(topo, nic)) {
+        if (!reaches(topo, &bar, nic, class_of(topo, host, nic)))
+            continue;
+        count++;
+        if (used)
+            used[nic] = 1;
+    }
+    return count;
 }
 
 /* Is path a, over a NIC of this rate, better than b? */
@@ -168,11 +201,12 @@ static int is_nearer(const struct ri_topo *topo, int32_t a, const struct ri_topo
 
 int32_t ri_topo_nearest_nic(const struct ri_topo *topo, int32_t object)
 {
-    int32_t best = -1;
+    struct bar bar = bar_of(topo, ri_topo_host_of(topo, object));
     struct ri_topo_path best_path = { .level = RI_TOPO_NET }, path;
+    int32_t best = -1;
 
-    for (int32_t nic = next_nic(topo, ri_topo_host_of(topo, object)); nic >= 0; nic = next_nic(topo, nic)) {
-        if (!ri_topo_nic_is_used(topo, nic, NULL))
+    for (int32_t nic = next_nic(topo, bar.host); nic >= 0; nic = next_nic(topo, nic)) {
+        if (!reaches(topo, &bar, nic, class_of(topo, bar.host, nic)))
             continue;
         ri_topo_path(topo, object, nic, &path);
         if (best < 0 || is_nearer(topo, nic, &path, best, &best_path)) {

@@ -156,6 +156,24 @@ static void put(struct ri_topo_rank *places, struct seats *seats, int hosts, int
     }
 }
 
+/* Takes places over; those before come back when it fails. */
+static int take_places(struct ri_topo *topo, struct ri_topo_rank *places, int ranks)
+{
+    struct ri_topo_rank *old = topo->ranks;
+    int32_t old_count = topo->rank_count;
+    int err;
+
+    topo->ranks = places;
+    topo->rank_count = ranks;
+    err = ri_topo_assign_nics(topo);
+    if (err) {
+        topo->ranks = old;
+        topo->rank_count = old_count;
+    }
+    free(err ? places : old);
+    return err;
+}
+
 int ri_topo_place(struct ri_topo *topo, int ranks, const int32_t *host_of, const int32_t *where)
 {
     int hosts = ri_topo_hosts(topo), err;
@@ -178,10 +196,7 @@ int ri_topo_place(struct ri_topo *topo, int ranks, const int32_t *host_of, const
         goto free_seats;
     }
     put(places, seats, hosts, ranks, host_of, where);
-    free(topo->ranks);
-    topo->ranks = places;
-    topo->rank_count = ranks;
-    ri_topo_assign_nics(topo);
+    err = take_places(topo, places, ranks);
 
 free_seats:
     release_seats(seats, hosts);
@@ -218,17 +233,29 @@ static int on_one_card(const struct ri_topo *topo, int32_t a, int32_t b)
     return a == b || (card[0] && strcmp(card, topo->objects[b].nic.card) == 0);
 }
 
-/* Objects of one host: from it up to end. */
-struct span {
+/* NICs of all hosts as they are given out, and the host at hand: objects from it up to end. */
+struct supply {
+    uint8_t *used;  /* [objects] a NIC that ranks may have */
+    int32_t *ranks; /* [objects] that have a NIC by now */
     int32_t host, end;
 };
 
-static int holds(struct span span, int32_t object)
+static int is_here(const struct supply *supply, int32_t object)
 {
-    return object >= span.host && object < span.end;
+    return object >= supply->host && object < supply->end;
 }
 
-static struct offer make_offer(const struct ri_topo *topo, struct span span, int r, int32_t nic)
+static int ranks_on_card(const struct ri_topo *topo, const struct supply *supply, int32_t nic)
+{
+    int ranks = 0;
+
+    for (int32_t other = supply->host; other < supply->end; other++)
+        if (supply->ranks[other] && on_one_card(topo, other, nic))
+            ranks += supply->ranks[other];
+    return ranks;
+}
+
+static struct offer make_offer(const struct ri_topo *topo, const struct supply *supply, int r, int32_t nic)
 {
     struct offer offer = { nic, RI_TOPO_NET, 0, 0, 0 };
     struct ri_topo_path path;
@@ -238,29 +265,23 @@ static struct offer make_offer(const struct ri_topo *topo, struct span span, int
     offer.gbps = ri_topo_nic_gbps(topo, nic);
     if (path.gbps < offer.gbps)
         offer.gbps = path.gbps;
-    for (int other = 0; other < topo->rank_count; other++) {
-        int32_t theirs = topo->ranks[other].nic;
-
-        if (!holds(span, theirs))
-            continue;
-        offer.port_ranks += theirs == nic;
-        offer.card_ranks += on_one_card(topo, theirs, nic);
-    }
+    offer.port_ranks = supply->ranks[nic];
+    offer.card_ranks = ranks_on_card(topo, supply, nic);
     return offer;
 }
 
 /* The best NIC for a rank, -1: none; choices: how many are as near as that. */
-static int32_t pick(const struct ri_topo *topo, struct span span, int r, int32_t *choices)
+static int32_t pick(const struct ri_topo *topo, const struct supply *supply, int r, int32_t *choices)
 {
     struct offer best = { -1, RI_TOPO_LEVELS, 0, 0, 0 };
 
     *choices = 0;
-    for (int32_t nic = span.host; nic < span.end; nic++) {
+    for (int32_t nic = supply->host; nic < supply->end; nic++) {
         struct offer offer;
 
-        if (topo->objects[nic].kind != RI_TOPO_NIC || !ri_topo_nic_is_used(topo, nic, NULL))
+        if (!supply->used[nic])
             continue;
-        offer = make_offer(topo, span, r, nic);
+        offer = make_offer(topo, supply, r, nic);
         *choices = offer.level < best.level ? 1 : *choices + (offer.level == best.level);
         if (best.nic < 0 || is_better(topo, &offer, &best))
             best = offer;
@@ -270,16 +291,16 @@ static int32_t pick(const struct ri_topo *topo, struct span span, int r, int32_t
 
 /* Those with fewest NICs to choose from go first, so that they find these free.  Until shares are counted,
  * nic_shares says how many that is. */
-static void assign_host(struct ri_topo *topo, struct span span)
+static void assign_host(struct ri_topo *topo, struct supply *supply)
 {
     int32_t most = 0;
 
     for (int r = 0; r < topo->rank_count; r++) {
         struct ri_topo_rank *rank = &topo->ranks[r];
 
-        if (!holds(span, rank->object))
+        if (!is_here(supply, rank->object))
             continue;
-        pick(topo, span, r, &rank->nic_shares);
+        pick(topo, supply, r, &rank->nic_shares);
         most = rank->nic_shares > most ? rank->nic_shares : most;
     }
     for (int32_t choices = 1; choices <= most; choices++)
@@ -287,27 +308,41 @@ static void assign_host(struct ri_topo *topo, struct span span)
             struct ri_topo_rank *rank = &topo->ranks[r];
             int32_t same;
 
-            if (holds(span, rank->object) && rank->nic_shares == choices)
-                rank->nic = pick(topo, span, r, &same);
+            if (!is_here(supply, rank->object) || rank->nic_shares != choices)
+                continue;
+            rank->nic = pick(topo, supply, r, &same);
+            supply->ranks[rank->nic]++;
         }
 }
 
-static int32_t count_shares(const struct ri_topo *topo, int32_t nic)
-{
-    int32_t shares = 0;
-
-    for (int r = 0; nic >= 0 && r < topo->rank_count; r++)
-        shares += topo->ranks[r].nic == nic;
-    return shares;
-}
-
-void ri_topo_assign_nics(struct ri_topo *topo)
+static void assign_all(struct ri_topo *topo, struct supply *supply)
 {
     for (int r = 0; r < topo->rank_count; r++)
         topo->ranks[r].nic = -1;
-    for (int32_t i = 0; i < topo->object_count; i++)
-        if (topo->objects[i].kind == RI_TOPO_HOST)
-            assign_host(topo, (struct span){ i, end_of_host(topo, i) });
-    for (int r = 0; r < topo->rank_count; r++)
-        topo->ranks[r].nic_shares = count_shares(topo, topo->ranks[r].nic);
+    for (int32_t i = 0; i < topo->object_count; i = supply->end) {
+        supply->host = i;
+        supply->end = end_of_host(topo, i);
+        ri_topo_used_nics(topo, i, supply->used);
+        assign_host(topo, supply);
+    }
+    for (int r = 0; r < topo->rank_count; r++) {
+        struct ri_topo_rank *rank = &topo->ranks[r];
+
+        rank->nic_shares = rank->nic < 0 ? 0 : supply->ranks[rank->nic];
+    }
+}
+
+int ri_topo_assign_nics(struct ri_topo *topo)
+{
+    size_t objects = (size_t)topo->object_count + 1;
+    struct supply supply = { .used = calloc(objects, 1), .ranks = calloc(objects, sizeof(*supply.ranks)) };
+    int err = 0;
+
+    if (supply.used && supply.ranks)
+        assign_all(topo, &supply);
+    else
+        err = ri_error(RONDO_ERR_MEMORY, "no memory to assign NICs to %d ranks", (int)topo->rank_count);
+    free(supply.used);
+    free(supply.ranks);
+    return err;
 }

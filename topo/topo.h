@@ -174,6 +174,9 @@ double ri_topo_nic_gbps(const struct ri_topo *topo, int32_t nic);
  * there itself; not a virtual one where there is hardware; not plain Ethernet beside RDMA; not one with less than
  * half the rate of the best of those that are left.  why (may be NULL) says it: "port is down". */
 int ri_topo_nic_is_used(const struct ri_topo *topo, int32_t nic, char why[96]);
+/* used (may be NULL): [objects] set to 1 for the NICs of a host that are used.  Returns how many.  Quicker than to ask
+ * for each: hosts of containers have hundreds. */
+int ri_topo_used_nics(const struct ri_topo *topo, int32_t host, uint8_t *used);
 /* The NIC of its host that an object reaches best, of those that are used; -1: none. */
 int32_t ri_topo_nearest_nic(const struct ri_topo *topo, int32_t object);
 
@@ -184,12 +187,13 @@ int32_t ri_topo_nearest_nic(const struct ri_topo *topo, int32_t object);
  * without any, on the host.  Then assigns NICs.  host_of NULL: a rank for every GPU, or else NUMA node, host
  * by host; where there are more ranks than those, as many times more on each host; ranks 0: just as many as
  * those.  where (may be NULL): [ranks] an object of that host, or -1, which goes before.
- * RONDO_ERR_ARGUMENT when there is no such host or object. */
+ * RONDO_ERR_ARGUMENT when there is no such host or object; RONDO_ERR_MEMORY.  Nothing has changed after either. */
 int ri_topo_place(struct ri_topo *topo, int ranks, const int32_t *host_of, const int32_t *where);
 
 /* Gives every rank its NIC by one assignment for the host: nearest, then least used, then name; ports of
- * different adapters before a second port of one.  Equal trees give equal answers. */
-void ri_topo_assign_nics(struct ri_topo *topo);
+ * different adapters before a second port of one.  Equal trees give equal answers.
+ * RONDO_ERR_MEMORY, and nothing has changed. */
+int ri_topo_assign_nics(struct ri_topo *topo);
 
 /* reach.c: whether every NIC that was assigned reaches every other, so that ranks may be held to theirs: all are
  * RDMA ports of one link layer and of one network (known or not), or hosts are on the same networks with the NICs

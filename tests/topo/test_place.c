@@ -252,6 +252,55 @@ static void hundreds_of_virtual_nics_take_no_time(void **state)
     ri_topo_destroy(topo);
 }
 
+/* Hosts of containers have hundreds of virtual interfaces.  To find out anew for each of them which is best takes
+ * most of a minute here, once for all of a host a moment. */
+static void hundreds_of_interfaces_are_no_burden(void **state)
+{
+    struct ri_topo *topo = ri_topo_create();
+    clock_t start;
+
+    for (int h = 0; h < 8; h++) {
+        int32_t host = ri_topo_add(topo, RI_TOPO_HOST, -1, h);
+
+        for (int k = 0; k < 300; k++) {
+            int32_t at = ri_topo_add(topo, RI_TOPO_NIC, host, k);
+            struct ri_topo_object *nic = &topo->objects[at];
+
+            snprintf(nic->name, sizeof(nic->name), "veth%d", k);
+            snprintf(nic->nic.netdev, sizeof(nic->nic.netdev), "veth%d", k);
+            nic->nic.is_virtual = 1;
+            nic->nic.gbps = 1.25;
+        }
+    }
+    start = clock();
+    place(topo, 64, NULL);
+    assert_true(clock() - start < 3 * CLOCKS_PER_SEC);
+    for (int r = 0; r < 64; r++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "veth%d", r % 8);
+        assert_string_equal(topo->objects[topo->ranks[r].nic].name, name);
+    }
+    ri_topo_destroy(topo);
+}
+
+static void used_nics_are_those_that_are_not_left_out(void **state)
+{
+    int32_t host, second;
+    struct ri_topo *topo = machine_add(NULL, 1, 1, 1, 3, &host);
+    uint8_t used[64] = { 0 };
+
+    machine_add(topo, 1, 1, 1, 2, &second);
+    nic_of(topo, 1)->gbps = 3;
+    assert_true(topo->object_count <= 64);
+    assert_int_equal(ri_topo_used_nics(topo, host, NULL), 2);
+    assert_int_equal(ri_topo_used_nics(topo, host, used), 2);
+    for (int32_t i = 0; i < topo->object_count; i++)
+        assert_int_equal(used[i], i < second && topo->objects[i].kind == RI_TOPO_NIC &&
+                         ri_topo_nic_is_used(topo, i, NULL));
+    ri_topo_destroy(topo);
+}
+
 static void numbers_in_names_are_numbers(void **state)
 {
     assert_true(ri_topo_compare_names("mlx5_2", "mlx5_10") < 0);
@@ -276,6 +325,8 @@ int main(void)
         cmocka_unit_test(who_can_choose_leaves_the_only_one),
         cmocka_unit_test(some_nics_are_left_out),
         cmocka_unit_test(hundreds_of_virtual_nics_take_no_time),
+        cmocka_unit_test(hundreds_of_interfaces_are_no_burden),
+        cmocka_unit_test(used_nics_are_those_that_are_not_left_out),
         cmocka_unit_test(numbers_in_names_are_numbers),
     };
 
