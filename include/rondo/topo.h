@@ -35,7 +35,7 @@ rondo_status_t rondo_topo_place(rondo_topo_t topo, int ranks, const int *hosts);
 
 typedef struct rondo_topo_info {
     size_t struct_bytes; /* RONDO_TOPO_INFO_INIT */
-    int hosts, numa_nodes, gpus, nics; /* in all; nics: those that can be used */
+    int hosts, numa_nodes, gpus, nics; /* in all; nics: those that are not left out, see explain */
     int ranks;
     int ranks_per_nic;   /* of the NIC that most ranks share; 0: no rank has one */
     double local_gbps;   /* the slowest hop of the rings inside hosts; 0: no two ranks share a host */

@@ -139,13 +139,13 @@ static int check_rank(rondo_topo_t topo, const char *name, int rank)
     return ri_error(RONDO_ERR_ARGUMENT, "%s is %d; the topology has %d ranks", name, rank, (int)topo->tree->rank_count);
 }
 
-static int usable_nics(const struct ri_topo *tree)
+static int used_nics(const struct ri_topo *tree)
 {
     int count = 0;
-    int32_t at;
 
-    for (int k = 0; (at = ri_topo_find(tree, -1, RI_TOPO_NIC, k)) >= 0; k++)
-        count += !tree->objects[at].nic.unusable[0] && !tree->objects[at].nic.is_loopback;
+    for (int32_t i = 0; i < tree->object_count; i++)
+        if (tree->objects[i].kind == RI_TOPO_HOST)
+            count += ri_topo_used_nics(tree, i, NULL);
     return count;
 }
 
@@ -163,7 +163,7 @@ rondo_status_t rondo_topo_query(rondo_topo_t topo, rondo_topo_info_t *info)
     info->hosts = ri_topo_hosts(topo->tree);
     info->numa_nodes = ri_topo_count(topo->tree, -1, RI_TOPO_NUMA);
     info->gpus = ri_topo_count(topo->tree, -1, RI_TOPO_GPU);
-    info->nics = usable_nics(topo->tree);
+    info->nics = used_nics(topo->tree);
     info->ranks = topo->tree->rank_count;
     info->ranks_per_nic = has_nics ? lanes.ranks_per_nic : 0;
     info->local_gbps = lanes.local_gbps;

@@ -120,6 +120,7 @@ check_PROGRAMS += tests/api/test_topo_query
 tests_api_test_topo_query_SOURCES = tests/api/test_topo_query.c
 tests_api_test_topo_query_CFLAGS = $(test_cflags)
 tests_api_test_topo_query_LDADD = $(test_ldadd)
+
 check_PROGRAMS += tests/api/test_small_shm
 tests_api_test_small_shm_SOURCES = tests/api/test_small_shm.c $(api_shard)
 tests_api_test_small_shm_CFLAGS = $(test_cflags)
