@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/minmax.h"
 #include "base/status.h"
 #include "topo/puzzle.h"
@@ -39,17 +40,24 @@ static void crew_release(struct crew *crew)
     free(crew->weight);
 }
 
+/* A hop is worth its bandwidth in MB/s times WORTH_STEP; what latency takes off, in ns, is less than that step.
+ * Descriptions may say anything, so both are capped well above what is inside hosts. */
+enum { WORTH_STEP = 1000000, MOST_GBPS = 100000, MOST_LATENCY_US = 100 };
+
+/* Puzzles add up a hop for every rank at most, and two more where they compare. */
+_Static_assert((MOST_GBPS * INT64_C(1000) + 1) * WORTH_STEP < INT64_MAX / (RI_RANKS_MAX + 2),
+               "sums of hops fit in 64 bits");
+
 /* Bandwidth counts first; among equals, latency.  Whole numbers add up to the same on every machine. */
 static int64_t worth_of_hop(const struct ri_topo *topo, int a, int b)
 {
-    const int64_t more_than_any_latency = 100000000;
     struct ri_topo_path path;
-    double latency;
+    double gbps, latency_us;
 
     ri_topo_rank_path(topo, a, b, &path);
-    latency = path.latency_us < 10000 ? path.latency_us : 10000;
-    return (int64_t)(path.gbps * 1000 + 0.5) * more_than_any_latency + more_than_any_latency -
-           (int64_t)(latency * 1000 + 0.5);
+    gbps = path.gbps < MOST_GBPS ? path.gbps : MOST_GBPS;
+    latency_us = path.latency_us < MOST_LATENCY_US ? path.latency_us : MOST_LATENCY_US;
+    return (int64_t)(gbps * 1000 + 0.5) * WORTH_STEP + WORTH_STEP - (int64_t)(latency_us * 1000 + 0.5);
 }
 
 /* Room for all ranks; filled host by host. */

@@ -210,6 +210,32 @@ static void groups_that_do_not_fit_are_refused(void **state)
     ri_topo_destroy(topo);
 }
 
+/* Worth is reckoned in 64 bits, which such numbers would run over. */
+static void any_bandwidth_can_be_described(void **state)
+{
+    static const int fast[][2] = { { 0, 2 }, { 1, 2 }, { 1, 3 }, { 0, 3 } };
+    int32_t host, order[256], group[256];
+    struct ri_topo *topo = machine_add(NULL, 1, 1, 4, 1, &host);
+
+    for (int i = 0; i < 4; i++)
+        ri_topo_link(topo, ri_topo_find(topo, host, RI_TOPO_GPU, fast[i][0]),
+                     ri_topo_find(topo, host, RI_TOPO_GPU, fast[i][1]), RI_TOPO_NVLINK, 1, 5e8);
+    place(topo, 4, NULL);
+    ring_is(topo, "0 2 1 3");
+    groups_are(topo, 2, "0 1 0 1");
+    ri_topo_destroy(topo);
+
+    assert_int_equal(ri_topo_from_text("host:1 gpu:256 nvlink:1000000", &topo), 0);
+    place(topo, 256, NULL);
+    assert_int_equal(ri_topo_ring(topo, order), 0);
+    assert_int_equal(ri_topo_head_groups(topo, 128, group), 2);
+    for (int r = 0; r < 256; r++) {
+        assert_int_equal(order[r], r);
+        assert_int_equal(group[r], r / 128);
+    }
+    ri_topo_destroy(topo);
+}
+
 static void no_ranks_are_no_trouble(void **state)
 {
     struct ri_topo *topo = machine_add(NULL, 1, 1, 2, 1, NULL);
@@ -237,6 +263,7 @@ int main(void)
         cmocka_unit_test(subnets_tell_rails),
         cmocka_unit_test(shared_nics_are_one_rail),
         cmocka_unit_test(groups_that_do_not_fit_are_refused),
+        cmocka_unit_test(any_bandwidth_can_be_described),
         cmocka_unit_test(no_ranks_are_no_trouble),
     };
 
