@@ -24,17 +24,21 @@ static void set(double *value, double found)
         *value = found;
 }
 
-static void take_links(struct plan_options *o, const struct ri_topo *topo)
+static int take_links(struct plan_options *o, const struct ri_topo *topo)
 {
     struct ri_topo_lanes lanes;
 
-    ri_topo_lanes(topo, &lanes);
+    if (ri_topo_lanes(topo, o->order, &lanes)) {
+        plan_say("--topo: %s", rondo_last_error());
+        return -1;
+    }
     set(&o->bandwidth[RI_LANE_LOCAL], lanes.local_gbps * 1e9);
     set(&o->latency[RI_LANE_LOCAL], lanes.local_latency_us * 1e-6);
     set(&o->bandwidth[RI_LANE_HOST], lanes.host_gbps * 1e9);
     set(&o->latency[RI_LANE_HOST], lanes.host_latency_us * 1e-6);
     if (o->shared_nic < 0)
         o->shared_nic = lanes.ranks_per_nic > 1 ? lanes.ranks_per_nic : 0;
+    return 0;
 }
 
 static int take_ranks(struct plan_options *o, const struct ri_topo *topo)
@@ -93,10 +97,10 @@ int plan_topo_apply(struct plan_options *o)
         plan_say("--ranks %d: %s", o->asked_ranks, rondo_last_error());
     else
         err = take_ranks(o, topo);
-    if (!err) {
-        take_links(o, topo);
+    if (!err)
+        err = take_links(o, topo);
+    if (!err)
         tell_notices(topo->notices);
-    }
     ri_topo_destroy(topo);
     return err ? -1 : 0;
 }

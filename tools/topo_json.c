@@ -194,17 +194,14 @@ static void put_matrix(FILE *to, const struct ri_topo *topo)
     fputs("\n  }", to);
 }
 
-static void put_lanes(FILE *to, const struct ri_topo *topo)
+static void put_lanes(FILE *to, const struct ri_topo_lanes *lanes)
 {
-    struct ri_topo_lanes lanes;
-
-    ri_topo_lanes(topo, &lanes);
     fputs(",\n  \"lanes\": {\"local_gbps\": ", to);
-    fprintf(to, "%.10g", lanes.local_gbps);
-    put_number(to, "local_latency_us", lanes.local_latency_us);
-    put_number(to, "host_gbps", lanes.host_gbps);
-    put_number(to, "host_latency_us", lanes.host_latency_us);
-    put_number(to, "ranks_per_nic", lanes.ranks_per_nic);
+    fprintf(to, "%.10g", lanes->local_gbps);
+    put_number(to, "local_latency_us", lanes->local_latency_us);
+    put_number(to, "host_gbps", lanes->host_gbps);
+    put_number(to, "host_latency_us", lanes->host_latency_us);
+    put_number(to, "ranks_per_nic", lanes->ranks_per_nic);
     fputc('}', to);
 }
 
@@ -234,7 +231,7 @@ int topo_print_json(FILE *to, const struct topo_view *view)
     topo_json_string(to, view->source);
     put_tree(to, view);
     put_ranks(to, view);
-    put_lanes(to, view->topo);
+    put_lanes(to, &view->lanes);
     put_matrix(to, view->topo);
     put_notices(to, view->topo->notices);
     fputs("\n}\n", to);

@@ -22,7 +22,7 @@ static void count_words(char *text, size_t bytes, int count, const char *what)
 static void draw_title(FILE *to, const struct svg_picture *p)
 {
     const struct ri_topo *topo = p->view->topo;
-    struct ri_topo_lanes lanes;
+    const struct ri_topo_lanes *lanes = &p->view->lanes;
     char text[256] = "", gbps[16];
     int gpus = 0, nics = 0;
 
@@ -36,17 +36,16 @@ static void draw_title(FILE *to, const struct svg_picture *p)
     count_words(text, sizeof(text), topo->rank_count, "rank");
     ri_svg_text(to, SVG_MARGIN, 40, p->width < 640 ? 19 : 24, SVG_BOLD, ri_svg_ink, "start",
                 p->width - 2 * SVG_MARGIN, text);
-    ri_topo_lanes(topo, &lanes);
     text[0] = 0;
-    if (lanes.local_gbps > 0)
+    if (lanes->local_gbps > 0)
         snprintf(text, sizeof(text), "ring within a host: %s GB/s at its slowest hop",
-                 topo_gbps(lanes.local_gbps, gbps));
-    if (lanes.host_gbps > 0)
+                 topo_gbps(lanes->local_gbps, gbps));
+    if (lanes->host_gbps > 0)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%sbetween hosts: %s GB/s a NIC%s",
-                 text[0] ? " \xc2\xb7 " : "", topo_gbps(lanes.host_gbps, gbps),
-                 lanes.ranks_per_nic > 1 ? ", shared by up to " : "");
-    if (lanes.host_gbps > 0 && lanes.ranks_per_nic > 1)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%d ranks", lanes.ranks_per_nic);
+                 text[0] ? " \xc2\xb7 " : "", topo_gbps(lanes->host_gbps, gbps),
+                 lanes->ranks_per_nic > 1 ? ", shared by up to " : "");
+    if (lanes->host_gbps > 0 && lanes->ranks_per_nic > 1)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%d ranks", lanes->ranks_per_nic);
     ri_svg_text(to, SVG_MARGIN, 62, 13, SVG_PLAIN, ri_svg_faint, "start", p->width - 2 * SVG_MARGIN, text);
 }
 

@@ -167,6 +167,8 @@ int topo_view_init(struct topo_view *view, const struct ri_topo *topo, const cha
         ri_topo_used_nics(topo, view->host[h], view->used);
     find_alike(view);
     err = ri_topo_ring(topo, view->order);
+    if (!err)
+        err = ri_topo_lanes(topo, view->order, &view->lanes);
     if (err)
         return err;
     view->rails = ri_topo_rails(topo, view->rail);

@@ -24,6 +24,7 @@ struct topo_view {
     int32_t *order;     /* [ranks] the flat ring */
     int32_t *rail;      /* [ranks] */
     int rails;
+    struct ri_topo_lanes lanes;
 };
 
 /* 0, or RONDO_ERR_*; release is good for a half-made one. */

@@ -337,23 +337,36 @@ static void take_hosts(const struct ri_topo *topo, const int32_t *order, struct 
     }
 }
 
-void ri_topo_lanes(const struct ri_topo *topo, struct ri_topo_lanes *lanes)
+static void take_all(const struct ri_topo *topo, const int32_t *order, struct ri_topo_lanes *lanes)
 {
-    int32_t *order = calloc((size_t)topo->rank_count + 1, sizeof(*order));
     int count;
 
     *lanes = (struct ri_topo_lanes){ .ranks_per_nic = 1 };
     for (int r = 0; r < topo->rank_count; r++)
         lanes->ranks_per_nic = ri_max(lanes->ranks_per_nic, topo->ranks[r].nic_shares);
-    if (order && !ri_topo_ring(topo, order)) {
-        for (int at = 0; at < topo->rank_count; at += count) {
-            count = 1;
-            while (at + count < topo->rank_count && host_of(topo, order[at + count]) == host_of(topo, order[at]))
-                count++;
-            take_local(topo, order, at, count, lanes);
-        }
-        if (topo->rank_count && host_of(topo, order[0]) != host_of(topo, order[topo->rank_count - 1]))
-            take_hosts(topo, order, lanes);
+    for (int at = 0; at < topo->rank_count; at += count) {
+        count = 1;
+        while (at + count < topo->rank_count && host_of(topo, order[at + count]) == host_of(topo, order[at]))
+            count++;
+        take_local(topo, order, at, count, lanes);
     }
-    free(order);
+    if (topo->rank_count && host_of(topo, order[0]) != host_of(topo, order[topo->rank_count - 1]))
+        take_hosts(topo, order, lanes);
+}
+
+int ri_topo_lanes(const struct ri_topo *topo, const int32_t *order, struct ri_topo_lanes *lanes)
+{
+    int32_t *made = NULL;
+    int err = 0;
+
+    if (!order) {
+        made = calloc((size_t)topo->rank_count + 1, sizeof(*made));
+        err = made ? ri_topo_ring(topo, made)
+                   : ri_error(RONDO_ERR_MEMORY, "no memory to order %d ranks", (int)topo->rank_count);
+        order = made;
+    }
+    if (!err)
+        take_all(topo, order, lanes);
+    free(made);
+    return err;
 }

@@ -219,13 +219,13 @@ int ri_topo_rails(const struct ri_topo *topo, int32_t *rail);
 int ri_topo_head_groups(const struct ri_topo *topo, int size, int32_t *group);
 
 /* What a two-level plan reckons with: the slowest hop of the rings inside hosts, and a rank's share of what
- * is between hosts. */
+ * is between hosts.  order: of ri_topo_ring, or NULL, and it is found.  RONDO_ERR_MEMORY. */
 struct ri_topo_lanes {
     double local_gbps, local_latency_us; /* 0: no two ranks share a host */
     double host_gbps, host_latency_us;   /* of a NIC, not shared; 0: unknown, or one host only */
     int ranks_per_nic;                   /* that share a NIC, most of all; 1: each its own */
 };
-void ri_topo_lanes(const struct ri_topo *topo, struct ri_topo_lanes *lanes);
+int ri_topo_lanes(const struct ri_topo *topo, const int32_t *order, struct ri_topo_lanes *lanes);
 
 /* Why this order and these NICs, in words, and the notices; malloc'd, NULL: no memory. */
 char *ri_topo_explain(const struct ri_topo *topo);

@@ -155,9 +155,10 @@ rondo_status_t rondo_topo_query(rondo_topo_t topo, rondo_topo_info_t *info)
     int err = check_struct(topo, info, sizeof(*info), "info", "start from RONDO_TOPO_INFO_INIT");
     int has_nics = 0;
 
+    if (!err)
+        err = ri_topo_lanes(topo->tree, NULL, &lanes);
     if (err)
         return err;
-    ri_topo_lanes(topo->tree, &lanes);
     for (int32_t r = 0; r < topo->tree->rank_count; r++)
         has_nics |= topo->tree->ranks[r].nic >= 0;
     info->hosts = ri_topo_hosts(topo->tree);

@@ -276,7 +276,7 @@ static int join(struct rondo_comm *comm, const struct looks *looks, const char *
         err = place_ranks(comm, looks);
     comm->topo_is_described = looks->all[0].described;
     if (!err)
-        ri_topo_lanes(comm->topo, &comm->lanes);
+        err = ri_topo_lanes(comm->topo, comm->order, &comm->lanes);
     return err;
 }
 

@@ -65,7 +65,7 @@ static void a_ring_stays_on_its_socket(void **state)
     place(topo, 8, NULL);
     ring_is(topo, "0 1 3 5 7 2 4 6");
     groups_are(topo, 4, "0 1 0 1 0 1 0 1");
-    ri_topo_lanes(topo, &lanes);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &lanes), 0);
     assert_true(lanes.local_gbps == 16 && lanes.local_latency_us == 3);
     assert_true(lanes.host_gbps == 0 && lanes.host_latency_us == 0 && lanes.ranks_per_nic == 4);
     ri_topo_destroy(topo);
@@ -117,7 +117,7 @@ static void hosts_follow_each_other(void **state)
     rails_are(topo, 4, "0 0 1 1 2 2 3 3");
     groups_are(topo, 2, "0 1 0 1 2 3 2 3");
     groups_are(topo, 4, "0 1 0 1 0 1 0 1");
-    ri_topo_lanes(topo, &lanes);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &lanes), 0);
     assert_true(lanes.local_gbps == 16 && lanes.host_gbps == 24 && lanes.host_latency_us == 5);
     assert_int_equal(lanes.ranks_per_nic, 1);
     ri_topo_destroy(topo);
@@ -156,7 +156,7 @@ static void a_rank_per_host_is_a_ring_of_hosts(void **state)
     rails_are(topo, 1, "0 0 0");
     groups_are(topo, 1, "0 1 2");
     groups_are(topo, 3, "0 0 0");
-    ri_topo_lanes(topo, &lanes);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &lanes), 0);
     assert_true(lanes.local_gbps == 0 && lanes.local_latency_us == 0 && lanes.host_gbps == 24);
     ri_topo_destroy(topo);
 }
@@ -189,12 +189,34 @@ static void shared_nics_are_one_rail(void **state)
     rails_are(topo, 2, "0 0 1 1 0 0 1 1");
     topo->objects[ri_topo_find(topo, -1, RI_TOPO_NIC, 2)].nic.gbps = 10;
     topo->net_latency_us = 40;
-    ri_topo_lanes(topo, &lanes);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &lanes), 0);
     assert_int_equal(lanes.ranks_per_nic, 2);
     assert_true(lanes.host_gbps == 10 && lanes.host_latency_us == 40);
     topo->objects[ri_topo_find(topo, -1, RI_TOPO_NIC, 2)].nic.gbps = 0;
-    ri_topo_lanes(topo, &lanes);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &lanes), 0);
     assert_true(lanes.host_gbps == 0);
+    ri_topo_destroy(topo);
+}
+
+static void lanes_take_the_order_that_is_there(void **state)
+{
+    const int32_t across[] = { 0, 2, 1, 3 };
+    struct ri_topo *topo = machine_add(NULL, 2, 1, 2, 1, NULL);
+    struct ri_topo_lanes found, given;
+    int32_t order[4];
+
+    place(topo, 4, NULL);
+    assert_int_equal(ri_topo_ring(topo, order), 0);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &found), 0);
+    assert_int_equal(ri_topo_lanes(topo, order, &given), 0);
+    assert_true(found.local_gbps == given.local_gbps && found.local_latency_us == given.local_latency_us);
+    /* The one link that is slower lies on this order, and not on the best. */
+    ri_topo_link(topo, ri_topo_find(topo, -1, RI_TOPO_GPU, 0), ri_topo_find(topo, -1, RI_TOPO_GPU, 2),
+                 RI_TOPO_NVLINK, 1, 2);
+    assert_int_equal(ri_topo_lanes(topo, across, &given), 0);
+    assert_true(given.local_gbps == 2);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &found), 0);
+    assert_true(found.local_gbps == 16);
     ri_topo_destroy(topo);
 }
 
@@ -244,7 +266,7 @@ static void no_ranks_are_no_trouble(void **state)
 
     assert_int_equal(ri_topo_ring(topo, none), 0);
     assert_int_equal(ri_topo_head_groups(topo, 2, none), 0);
-    ri_topo_lanes(topo, &lanes);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &lanes), 0);
     assert_int_equal(lanes.ranks_per_nic, 1);
     assert_int_equal(none[0], 7);
     ri_topo_destroy(topo);
@@ -262,6 +284,7 @@ int main(void)
         cmocka_unit_test(a_rank_per_host_is_a_ring_of_hosts),
         cmocka_unit_test(subnets_tell_rails),
         cmocka_unit_test(shared_nics_are_one_rail),
+        cmocka_unit_test(lanes_take_the_order_that_is_there),
         cmocka_unit_test(groups_that_do_not_fit_are_refused),
         cmocka_unit_test(any_bandwidth_can_be_described),
         cmocka_unit_test(no_ranks_are_no_trouble),

@@ -128,7 +128,7 @@ static void print_orders(const struct ri_topo *topo, FILE *out)
         snprintf(title, sizeof(title), "groups of %d", size);
         print_numbers(title, numbers, topo->rank_count, out);
     }
-    ri_topo_lanes(topo, &lanes);
+    assert_int_equal(ri_topo_lanes(topo, NULL, &lanes), 0);
     fprintf(out, "lanes: local %.4g GB/s %.4g us, host %.4g GB/s %.4g us, %d on a NIC\n", lanes.local_gbps,
             lanes.local_latency_us, lanes.host_gbps, lanes.host_latency_us, lanes.ranks_per_nic);
 }
