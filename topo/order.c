@@ -38,6 +38,7 @@ static void crew_release(struct crew *crew)
     free(crew->ranks);
     free(crew->answer);
     free(crew->weight);
+    *crew = (struct crew){ 0 };
 }
 
 /* A hop is worth its bandwidth in MB/s times WORTH_STEP; what latency takes off, in ns, is less than that step.

@@ -62,6 +62,11 @@ check_PROGRAMS += tests/topo/test_nic_rails
 tests_topo_test_nic_rails_SOURCES = tests/topo/test_nic_rails.c tests/topo/fake.c tests/topo/fake.h
 tests_topo_test_nic_rails_CFLAGS = $(test_cflags)
 tests_topo_test_nic_rails_LDADD = $(test_ldadd)
+check_PROGRAMS += tests/topo/test_no_memory
+tests_topo_test_no_memory_SOURCES = tests/topo/test_no_memory.c
+tests_topo_test_no_memory_CFLAGS = $(test_cflags)
+tests_topo_test_no_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
+tests_topo_test_no_memory_LDADD = $(test_ldadd)
 check_PROGRAMS += tests/topo/test_order
 tests_topo_test_order_SOURCES = tests/topo/test_order.c tests/topo/machines.c tests/topo/machines.h
 tests_topo_test_order_CFLAGS = $(test_cflags)
