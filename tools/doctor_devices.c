@@ -192,9 +192,12 @@ static int is_placed(const struct ri_topo *topo, int32_t object)
 
 static int is_far(const struct ri_topo *topo, const struct ri_topo_rank *rank)
 {
+    int32_t package = ri_topo_above(topo, rank->object, RI_TOPO_PACKAGE);
     struct ri_topo_path path;
 
     if (ri_topo_above(topo, rank->object, RI_TOPO_NUMA) < 0 || ri_topo_above(topo, rank->nic, RI_TOPO_NUMA) < 0)
+        return 0;
+    if (package >= 0 && package == ri_topo_above(topo, rank->nic, RI_TOPO_PACKAGE)) /* which may have several nodes */
         return 0;
     ri_topo_path(topo, rank->object, rank->nic, &path);
     return path.level == RI_TOPO_SYS;

@@ -359,6 +359,18 @@ static void mtus_that_do_not_match(void **state)
     release(&facts);
 }
 
+static void a_node_of_the_same_socket_is_not_far(void **state)
+{
+    struct doctor_facts facts;
+    struct ri_topo *topo;
+
+    (void)state;
+    assert_int_equal(ri_topo_from_text("host:1 package:1 numa:4 gpu:4 nic:1 layer:infiniband", &topo), 0);
+    assert_int_equal(doctor_gather(NULL, topo, 0, DOCTOR_FABRIC_AUTO, &facts), 0);
+    expect(&facts, "distance", DOCTOR_PASS, "4 ranks", "");
+    release(&facts);
+}
+
 static void a_nic_on_the_far_socket(void **state)
 {
     struct doctor_facts facts = healthy();
@@ -441,6 +453,7 @@ int main(void)
         cmocka_unit_test(no_rdma_adapter_at_all),
         cmocka_unit_test(roce_without_an_address),
         cmocka_unit_test(mtus_that_do_not_match),
+        cmocka_unit_test(a_node_of_the_same_socket_is_not_far),
         cmocka_unit_test(a_nic_on_the_far_socket),
         cmocka_unit_test(links_that_are_slow),
         cmocka_unit_test(devices_without_a_place),
