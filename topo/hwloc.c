@@ -4,7 +4,7 @@
  * hwloc finds such a folder by the variable HWLOC_FSROOT alone, which is of the whole process: it is set while
  * one is loaded, by the thread that does, and then put back, so nobody should do that beside others that read the
  * environment.  As such folders are often odd, hwloc is then told to be silent, too (HWLOC_HIDE_ERRORS, unless it
- * is set).  Discovery of this machine sets nothing. */
+ * is set; for so long, too).  Discovery of this machine sets nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,10 +24,11 @@ enum { MOST_XML_BYTES = 64 << 20 };
 /* hwloc leaves out devices unless told otherwise.  Caches stay though the tree has none, since in XML a NUMA node
  * may hang at one, and would be taken for the node of all that is above it.  What it would learn by starting a
  * GPU's runtime is not worth that: a process may fork later, and a runtime takes memory.  Its pci component adds
- * only names to what /sys says, and leaks. */
+ * only names to what /sys says, and leaks.  Its x86 component asks each processor that it finds, ours even for another
+ * machine, and moves the thread there for that, be it busy or not. */
 static hwloc_topology_t make(int is_xml)
 {
-    static const char *const unwanted[] = { "cuda", "opencl", "levelzero", "gl", "pci" };
+    static const char *const unwanted[] = { "cuda", "opencl", "levelzero", "gl", "pci", "x86" };
     hwloc_topology_t hwloc;
 
     if (hwloc_topology_init(&hwloc))
@@ -118,7 +119,7 @@ static int load_with_root(hwloc_topology_t hwloc, const char *root)
 {
     const char *had = getenv("HWLOC_FSROOT");
     char *kept = had ? strdup(had) : NULL;
-    int err = -1;
+    int is_silent = getenv("HWLOC_HIDE_ERRORS") != NULL, err = -1;
 
     if (had && !kept)
         return -1;
@@ -128,14 +129,16 @@ static int load_with_root(hwloc_topology_t hwloc, const char *root)
         setenv("HWLOC_FSROOT", kept, 1);
     else
         unsetenv("HWLOC_FSROOT");
+    if (!is_silent)
+        unsetenv("HWLOC_HIDE_ERRORS");
     free(kept);
     return err;
 }
 
-/* x86 would ask the processor that we run on. */
+/* Libraries would tell of GPUs that are here. */
 static int load_below(hwloc_topology_t hwloc, const char *root)
 {
-    static const char *const unwanted[] = { "x86", "nvml", "rsmi" };
+    static const char *const unwanted[] = { "nvml", "rsmi" };
 
     for (size_t i = 0; i < sizeof(unwanted) / sizeof(*unwanted); i++)
         hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, unwanted[i]);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds what one host is made of.  Whatever cannot be found out costs a notice and no more. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/status.h"
 #include "topo/find.h"
 #include "topo/pci.h"
@@ -67,7 +69,21 @@ static int find_places(struct ri_source *source, struct ri_topo **topo)
     return err;
 }
 
-/* Containers share a boot id with their machine and copies of a machine its host name: both together tell. */
+/* Containers share a boot id with their machine and copies of a machine its host name: both together tell.  Names of
+ * containers are long, and differ at their end: of such a one there is a hash. */
+static void set_id(struct ri_topo_object *host, const char *boot)
+{
+    size_t room = sizeof(host->id) - strlen(boot) - 2;
+    uint64_t hash = 0;
+
+    for (const char *at = host->name; *at; at++)
+        hash = ri_mix(hash, (unsigned char)*at);
+    if (strlen(host->name) <= room)
+        snprintf(host->id, sizeof(host->id), "%.39s %.*s", boot, (int)room, host->name);
+    else
+        snprintf(host->id, sizeof(host->id), "%.39s %.7s%016" PRIx64, boot, host->name, hash);
+}
+
 static void identify(struct ri_source *source, struct ri_topo_object *host)
 {
     char name[64], boot[40];
@@ -77,7 +93,7 @@ static void identify(struct ri_source *source, struct ri_topo_object *host)
     else if (!ri_source_is_live(source)) /* hwloc gives every folder the name of this host */
         snprintf(host->name, sizeof(host->name), "host %d", (int)host->number);
     if (ri_source_text(source, "/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) == 0 && *boot)
-        snprintf(host->id, sizeof(host->id), "%s %.*s", boot, (int)(sizeof(host->id) - sizeof(boot) - 1), host->name);
+        set_id(host, boot);
 }
 
 /* hwloc reads speeds of links from registers, which not everyone may, and not what a link could do.  GPUs that

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/status.h"
 #include "build-config.h"
@@ -62,6 +63,15 @@ static int lines_of(const char *text)
     return lines;
 }
 
+static int moves;
+
+/* In place of that of the C library, also for libraries. */
+int sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *mask)
+{
+    moves++;
+    return (int)syscall(SYS_sched_setaffinity, pid, bytes, mask);
+}
+
 /* ---- this host ---- */
 
 /* It is large, and only for those who have no machine but a recording. */
@@ -85,6 +95,30 @@ static void xml_is_made_only_for_a_recording(void **state)
         ri_topo_destroy(topo);
         ri_source_close(source);
     }
+}
+
+/* Of a program that computes. */
+static void the_thread_and_the_environment_are_left_alone(void **state)
+{
+    struct ri_source *source = ri_source_open("");
+    struct ri_topo *topo;
+    struct fake fake;
+
+    (void)state;
+    moves = 0;
+    topo = discover(source);
+    assert_int_equal(moves, 0);
+    ri_topo_destroy(topo);
+    ri_source_close(source);
+    unsetenv("HWLOC_HIDE_ERRORS");
+    fake_make(&fake);
+    fake_file(&fake, "0-1", "/sys/devices/system/cpu/online");
+    source = ri_source_open(fake.root);
+    ri_topo_destroy(discover(source));
+    ri_source_close(source);
+    fake_remove(&fake);
+    assert_null(getenv("HWLOC_HIDE_ERRORS"));
+    assert_null(getenv("HWLOC_FSROOT"));
 }
 
 static void this_host_is_found(void **state)
@@ -161,6 +195,28 @@ static void variables_are_put_back(void **state)
     ri_topo_destroy(discover_below(&fake));
     assert_null(getenv("HWLOC_FSROOT"));
     fake_remove(&fake);
+}
+
+/* Two containers of one machine, whose names differ at the end alone. */
+static void long_names_make_two_hosts(void **state)
+{
+    char ids[2][64];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct fake fake;
+        struct ri_topo *topo;
+
+        fake_make(&fake);
+        fake_file(&fake, "5f5f0e23-0d7c-4b7b-8d0b-1f0d6a1f7f4c", "/proc/sys/kernel/random/boot_id");
+        fake_file(&fake, i ? "a-job-of-many-ranks-worker-1" : "a-job-of-many-ranks-worker-0",
+                  "/proc/sys/kernel/hostname");
+        topo = discover_below(&fake);
+        memcpy(ids[i], topo->objects[0].id, sizeof(ids[i]));
+        ri_topo_destroy(topo);
+        fake_remove(&fake);
+    }
+    assert_string_not_equal(ids[0], ids[1]);
 }
 
 /* CASES.md, B153. */
@@ -408,8 +464,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(xml_is_made_only_for_a_recording),
         cmocka_unit_test(this_host_is_found),
+        cmocka_unit_test(the_thread_and_the_environment_are_left_alone),
         cmocka_unit_test(an_affinity_mask_counts),
         cmocka_unit_test(variables_are_put_back),
+        cmocka_unit_test(long_names_make_two_hosts),
         cmocka_unit_test(no_processors_in_sys_make_one_node),
         cmocka_unit_test(nodes_are_found_with_and_without_hwloc),
         cmocka_unit_test(crossing_nodes_make_one),
