@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hwloc crashes on XML whose objects have some of their sets and lack others (2.9), which fuzzing finds at once; and
- * some hundred thousand objects take minutes.  So both are found before it sees them. */
+/* hwloc crashes on XML whose objects have some of their sets and lack others (2.9), which fuzzing finds at once, and
+ * without libxml on objects within objects without end; some hundred thousand objects take minutes.  So these are found
+ * before it sees them. */
 #include <string.h>
 
 #include "base/status.h"
 #include "topo/hwloc_xml.h"
 
-/* Several times what the largest machines have. */
-enum { MOST_OBJECTS = 50000 };
+/* Several times what the largest machines have; libxml reads no deeper. */
+enum { MOST_OBJECTS = 50000, MOST_DEPTH = 200 };
 
 /* Where the tag that begins before this ends: at its ">"; at a "<", which no tag may hold, or at the end of the text
  * where it does not. */
@@ -55,29 +56,41 @@ static int line_of(const char *text, const char *at)
     return line;
 }
 
+static int check_sets(const char *names, const char *end)
+{
+    int cpuset = has(names, end, "cpuset"), nodeset = has(names, end, "nodeset");
+
+    return cpuset == has(names, end, "complete_cpuset") && nodeset == has(names, end, "complete_nodeset") &&
+           (cpuset || !nodeset);
+}
+
+static int refuse(const char *text, const char *at, const char *why)
+{
+    return ri_error(RONDO_ERR_ARGUMENT, "hwloc XML, line %d: %s", line_of(text, at), why);
+}
+
 int ri_hwloc_xml_check(const char *text)
 {
-    static const char start[] = "<object";
+    static const char start[] = "<object", close[] = "</object";
+    int count = 0, depth = 0;
     const char *end;
-    int count = 0;
 
-    for (const char *at = strstr(text, start); at; at = strstr(end, start)) {
-        const char *names = at + strlen(start);
-        int cpuset, nodeset;
-
-        end = end_of_tag(names);
-        cpuset = has(names, end, "cpuset");
-        nodeset = has(names, end, "nodeset");
+    for (const char *at = strchr(text, '<'); at; at = strchr(end, '<')) {
+        end = at + 1;
+        depth -= depth > 0 && strncmp(at, close, strlen(close)) == 0;
+        if (strncmp(at, start, strlen(start)) != 0)
+            continue;
+        end = end_of_tag(at + strlen(start));
         if (*end != '>')
-            return ri_error(RONDO_ERR_ARGUMENT, "hwloc XML, line %d: a tag of an object does not end",
-                            line_of(text, at));
+            return refuse(text, at, "a tag of an object does not end");
+        if (!check_sets(at + strlen(start), end))
+            return refuse(text, at, "an object has some of cpuset, complete_cpuset, nodeset and complete_nodeset, and "
+                          "lacks others");
         if (++count > MOST_OBJECTS)
-            return ri_error(RONDO_ERR_ARGUMENT, "hwloc XML, line %d: one object too many: %d are the limit",
-                            line_of(text, at), MOST_OBJECTS);
-        if (cpuset != has(names, end, "complete_cpuset") || nodeset != has(names, end, "complete_nodeset") ||
-            (nodeset && !cpuset))
-            return ri_error(RONDO_ERR_ARGUMENT, "hwloc XML, line %d: an object has some of cpuset, complete_cpuset, "
-                            "nodeset and complete_nodeset, and lacks others", line_of(text, at));
+            return refuse(text, at, "one object too many: 50000 are the limit");
+        depth += end[-1] != '/';
+        if (depth > MOST_DEPTH)
+            return refuse(text, at, "an object too deep: 200 within each other are the limit");
     }
     return 0;
 }

@@ -304,11 +304,11 @@ static void objects_that_lack_sets_are_refused(void **state)
 /* As quickly as others: no tag is looked through more than once. */
 static void many_objects_are_refused(void **state)
 {
-    static const char *const tags[] = { "<object", "<object \"", "<object>" };
-    static const char *const why[] = { "does not end", "does not end", "too many" };
+    static const char *const tags[] = { "<object", "<object \"", "<object/>", "<object>", "<object></object>" };
+    static const char *const why[] = { "does not end", "does not end", "too many", "too deep", "too many" };
 
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         size_t count = 1000000, length = strlen(tags[i]), bytes = 0;
         char *xml = malloc(count * length + 32);
         struct ri_topo *topo = NULL;
