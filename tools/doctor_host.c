@@ -250,10 +250,11 @@ void doctor_libraries(const struct doctor_facts *facts, struct doctor_finding *f
         doctor_say(finding, DOCTOR_PASS, "hwloc%s built in", facts->has_verbs ? " and libibverbs" : " is");
 }
 
-/* Other checks have said which processors and memory may be used, and what of GPUs is not seen. */
+/* Other checks have said which processors and memory may be used, and what of GPUs is not seen; and memory without
+ * processors, as GPUs and CXL have it, is nothing to be mended. */
 static int is_said(const char *line)
 {
-    static const char *const said[] = { "this process may use ", DOCTOR_LOST_LINKS };
+    static const char *const said[] = { "this process may use ", DOCTOR_LOST_LINKS, "NUMA nodes that are memory " };
 
     for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++)
         if (strncmp(line, said[i], strlen(said[i])) == 0)

@@ -66,8 +66,8 @@ static int has_members(const struct ri_topo *topo, int32_t host, const char *net
     return 0;
 }
 
-/* Higher is better; 0: never. */
-enum { NEVER, VIRTUAL_ETHERNET, VIRTUAL_RDMA, ETHERNET, RDMA };
+/* Higher is better; 0: never.  A container's virtual function with RDMA goes before the Ethernet of its host. */
+enum { NEVER, VIRTUAL_ETHERNET, ETHERNET, VIRTUAL_RDMA, RDMA };
 
 static int class_of(const struct ri_topo *topo, int32_t host, int32_t at)
 {
@@ -126,10 +126,10 @@ static void say_other(const struct ri_topo *topo, int class, int32_t nic, int32_
 
     if (class == best_class)
         snprintf(why, 96, "%.4g GB/s, less than half of %.40s", ri_topo_nic_gbps(topo, nic), name);
-    else if (class <= VIRTUAL_RDMA && best_class >= ETHERNET)
+    else if (class == VIRTUAL_RDMA || (class == VIRTUAL_ETHERNET && best_class != VIRTUAL_RDMA))
         snprintf(why, 96, "virtual, while %.40s is hardware", name);
     else
-        snprintf(why, 96, "plain Ethernet, while %.40s has RDMA", name);
+        snprintf(why, 96, "%sEthernet, while %.40s has RDMA", class == ETHERNET ? "plain " : "virtual ", name);
 }
 
 /* What all NICs of a host are measured by. */

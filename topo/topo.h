@@ -171,7 +171,7 @@ int ri_topo_compare_names(const char *a, const char *b);
 /* What a port can carry: its rate, or what cost.c takes for unknown. */
 double ri_topo_nic_gbps(const struct ri_topo *topo, int32_t nic);
 /* Whether ranks of its host should use a NIC.  Not what is unusable, loopback, or a member of a bond that is
- * there itself; not a virtual one where there is hardware; not plain Ethernet beside RDMA; not one with less than
+ * there itself; not Ethernet beside RDMA; not a virtual one where there is hardware like it; not one with less than
  * half the rate of the best of those that are left.  why (may be NULL) says it: "port is down". */
 int ri_topo_nic_is_used(const struct ri_topo *topo, int32_t nic, char why[96]);
 /* used (may be NULL): [objects] set to 1 for the NICs of a host that are used.  Returns how many.  Quicker than to ask
