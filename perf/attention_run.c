@@ -142,38 +142,6 @@ static rondo_status_t run_single(struct attention_run *run, double *us)
     return err ? RONDO_ERR_KERNEL : rest(run);
 }
 
-static rondo_status_t forward(struct attention_run *run)
-{
-    const struct kernel_call *shard = &run->shard;
-    rondo_attention_fwd_t fwd = RONDO_ATTENTION_FWD_INIT;
-    rondo_request_t request = NULL;
-
-    fwd.q = shard->q.data;
-    fwd.k = shard->k.data;
-    fwd.v = shard->v.data;
-    fwd.o = shard->o.data;
-    fwd.lse = shard->lse.data;
-    return perf_wait(rondo_attention_forward(run->plan, &fwd, NULL, &request), &request);
-}
-
-static rondo_status_t backward(struct attention_run *run)
-{
-    const struct kernel_call *shard = &run->shard;
-    rondo_attention_bwd_t bwd = RONDO_ATTENTION_BWD_INIT;
-    rondo_request_t request = NULL;
-
-    bwd.q = shard->q.data;
-    bwd.k = shard->k.data;
-    bwd.v = shard->v.data;
-    bwd.o = shard->o.data;
-    bwd.lse = shard->lse.data;
-    bwd.d_o = shard->d_o.data;
-    bwd.dq = shard->dq.data;
-    bwd.dk = shard->dk.data;
-    bwd.dv = shard->dv.data;
-    return perf_wait(rondo_attention_backward(run->plan, &bwd, NULL, &request), &request);
-}
-
 static rondo_status_t run_plan(struct attention_run *run, double *us, double *exposed_us)
 {
     rondo_plan_stats_t before = RONDO_PLAN_STATS_INIT, after = RONDO_PLAN_STATS_INIT;
@@ -184,9 +152,9 @@ static rondo_status_t run_plan(struct attention_run *run, double *us, double *ex
         status = perf_barrier(run->bench->comm);
     begin = perf_now_us();
     if (!status)
-        status = forward(run);
+        status = call_plan_forward(&run->shard, run->plan);
     if (!status)
-        status = backward(run);
+        status = call_plan_backward(&run->shard, run->plan);
     *us = perf_now_us() - begin;
     if (!status)
         status = rondo_plan_stats(run->plan, &after);
@@ -310,9 +278,9 @@ rondo_status_t attention_verify(struct attention_run *run)
     double us;
 
     if (!status)
-        status = forward(run);
+        status = call_plan_forward(&run->shard, run->plan);
     if (!status)
-        status = backward(run);
+        status = call_plan_backward(&run->shard, run->plan);
     if (!status && run->bench->info.rank == 0) { /* delta of the calls that are timed */
         call_clear_forward(&run->whole);
         status = call_forward(&run->whole) ? RONDO_ERR_KERNEL : RONDO_OK;

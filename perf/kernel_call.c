@@ -263,3 +263,33 @@ int64_t call_pairs(const struct kernel_call *call)
             pairs += seen(&call->tiles[t], i);
     return pairs;
 }
+
+rondo_status_t call_plan_forward(const struct kernel_call *call, rondo_plan_t plan)
+{
+    rondo_attention_fwd_t fwd = RONDO_ATTENTION_FWD_INIT;
+    rondo_request_t request = NULL;
+
+    fwd.q = call->q.data;
+    fwd.k = call->k.data;
+    fwd.v = call->v.data;
+    fwd.o = call->o.data;
+    fwd.lse = call->lse.data;
+    return perf_wait(rondo_attention_forward(plan, &fwd, NULL, &request), &request);
+}
+
+rondo_status_t call_plan_backward(const struct kernel_call *call, rondo_plan_t plan)
+{
+    rondo_attention_bwd_t bwd = RONDO_ATTENTION_BWD_INIT;
+    rondo_request_t request = NULL;
+
+    bwd.q = call->q.data;
+    bwd.k = call->k.data;
+    bwd.v = call->v.data;
+    bwd.o = call->o.data;
+    bwd.lse = call->lse.data;
+    bwd.d_o = call->d_o.data;
+    bwd.dq = call->dq.data;
+    bwd.dk = call->dk.data;
+    bwd.dv = call->dv.data;
+    return perf_wait(rondo_attention_backward(plan, &bwd, NULL, &request), &request);
+}

@@ -2,6 +2,7 @@
 #ifndef PERF_KERNEL_CALL_H
 #define PERF_KERNEL_CALL_H
 
+#include <rondo/attention.h>
 #include <rondo/kernel.h>
 
 /* A kernel called by itself, without plan or ranks, on tensors of its own. */
@@ -45,6 +46,10 @@ void call_delta(struct kernel_call *call);
 /* As the kernel returns it. */
 int call_forward(struct kernel_call *call);
 int call_backward(struct kernel_call *call);
+
+/* A start of a plan of which this is the shard, to its end. */
+rondo_status_t call_plan_forward(const struct kernel_call *call, rondo_plan_t plan);
+rondo_status_t call_plan_backward(const struct kernel_call *call, rondo_plan_t plan);
 
 /* (query, key) pairs of the tiles, per head and batch row. */
 int64_t call_pairs(const struct kernel_call *call);

@@ -127,17 +127,10 @@ static void compare(const struct small *small, struct two_level_case *it, const 
 static rondo_status_t forward(struct small *small, struct two_level_case *it, rondo_plan_t plan)
 {
     struct kernel_call *shard = &small->shard;
-    rondo_attention_fwd_t fwd = RONDO_ATTENTION_FWD_INIT;
-    rondo_request_t request = NULL;
     rondo_status_t status;
 
     call_clear_forward(shard);
-    fwd.q = shard->q.data;
-    fwd.k = shard->k.data;
-    fwd.v = shard->v.data;
-    fwd.o = shard->o.data;
-    fwd.lse = shard->lse.data;
-    status = perf_wait(rondo_attention_forward(plan, &fwd, NULL, &request), &request);
+    status = call_plan_forward(shard, plan);
     if (status)
         return status;
     compare(small, it, "o", &shard->o, &small->whole.o, (int)small->run->own->heads, (int)small->run->own->head_size);
@@ -149,21 +142,10 @@ static rondo_status_t backward(struct small *small, struct two_level_case *it, r
 {
     struct kernel_call *shard = &small->shard;
     int dim = (int)small->run->own->head_size, kv_heads = (int)small->run->own->kv_heads;
-    rondo_attention_bwd_t bwd = RONDO_ATTENTION_BWD_INIT;
-    rondo_request_t request = NULL;
     rondo_status_t status;
 
     call_clear_backward(shard);
-    bwd.q = shard->q.data;
-    bwd.k = shard->k.data;
-    bwd.v = shard->v.data;
-    bwd.o = shard->o.data;
-    bwd.lse = shard->lse.data;
-    bwd.d_o = shard->d_o.data;
-    bwd.dq = shard->dq.data;
-    bwd.dk = shard->dk.data;
-    bwd.dv = shard->dv.data;
-    status = perf_wait(rondo_attention_backward(plan, &bwd, NULL, &request), &request);
+    status = call_plan_backward(shard, plan);
     if (status)
         return status;
     compare(small, it, "dq", &shard->dq, &small->whole.dq, (int)small->run->own->heads, dim);
