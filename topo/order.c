@@ -27,6 +27,8 @@ static int leads_host(const struct ri_topo *topo, int r)
 
 /* The ranks of a host, and what it is worth to have two of them side by side. */
 struct crew {
+    int32_t *host;   /* [ranks] of each rank */
+    uint8_t *leads;  /* [ranks] 1: the first of its host */
     int32_t *ranks;  /* [count], rising */
     int32_t *answer; /* [count] */
     int64_t *weight; /* [count][count] */
@@ -35,6 +37,8 @@ struct crew {
 
 static void crew_release(struct crew *crew)
 {
+    free(crew->host);
+    free(crew->leads);
     free(crew->ranks);
     free(crew->answer);
     free(crew->weight);
@@ -61,23 +65,39 @@ static int64_t worth_of_hop(const struct ri_topo *topo, int a, int b)
     return (int64_t)(gbps * 1000 + 0.5) * WORTH_STEP + WORTH_STEP - (int64_t)(latency_us * 1000 + 0.5);
 }
 
+/* Which host each rank is on, which ranks are the first of theirs, and how many the most of one are. */
+static int crew_hosts(struct crew *crew, const struct ri_topo *topo, size_t *most)
+{
+    int32_t *counts = calloc((size_t)topo->object_count + 1, sizeof(*counts));
+    int good;
+
+    crew->host = calloc((size_t)topo->rank_count + 1, sizeof(*crew->host));
+    crew->leads = calloc((size_t)topo->rank_count + 1, sizeof(*crew->leads));
+    *most = 1;
+    good = counts && crew->host && crew->leads;
+    for (int r = 0; good && r < topo->rank_count; r++) {
+        crew->host[r] = host_of(topo, r);
+        crew->leads[r] = counts[crew->host[r]]++ == 0;
+        if ((size_t)counts[crew->host[r]] > *most)
+            *most = (size_t)counts[crew->host[r]];
+    }
+    free(counts);
+    return good;
+}
+
 /* Room for all ranks; filled host by host. */
 static int crew_init(struct crew *crew, const struct ri_topo *topo)
 {
-    size_t most = 0;
+    size_t most;
 
-    for (int r = 0; r < topo->rank_count; r++) {
-        size_t same = 0;
-
-        for (int other = 0; other < topo->rank_count; other++)
-            same += host_of(topo, other) == host_of(topo, r);
-        most = most > same ? most : same;
+    *crew = (struct crew){ 0 };
+    if (crew_hosts(crew, topo, &most)) {
+        crew->ranks = calloc(most, sizeof(*crew->ranks));
+        crew->answer = calloc(most, sizeof(*crew->answer));
+        crew->weight = calloc(most * most, sizeof(*crew->weight));
+        if (crew->ranks && crew->answer && crew->weight)
+            return 0;
     }
-    most = most ? most : 1;
-    *crew = (struct crew){ calloc(most, sizeof(int32_t)), calloc(most, sizeof(int32_t)),
-                           calloc(most * most, sizeof(int64_t)), 0 };
-    if (crew->ranks && crew->answer && crew->weight)
-        return 0;
     crew_release(crew);
     return ri_error(RONDO_ERR_MEMORY, "no memory to order %d ranks", (int)topo->rank_count);
 }
@@ -86,7 +106,7 @@ static void crew_of_host(struct crew *crew, const struct ri_topo *topo, int firs
 {
     crew->count = 0;
     for (int r = first; r < topo->rank_count; r++)
-        if (host_of(topo, r) == host_of(topo, first))
+        if (crew->host[r] == crew->host[first])
             crew->ranks[crew->count++] = r;
     for (int a = 0; a < crew->count; a++)
         for (int b = 0; b < crew->count; b++)
@@ -101,7 +121,7 @@ int ri_topo_ring(const struct ri_topo *topo, int32_t *order)
     int err = crew_init(&crew, topo), at = 0;
 
     for (int r = 0; r < topo->rank_count && !err; r++) {
-        if (!leads_host(topo, r))
+        if (!crew.leads[r])
             continue;
         crew_of_host(&crew, topo, r);
         err = ri_puzzle_cycle(crew.weight, crew.count, crew.answer);

@@ -196,8 +196,8 @@ int ri_topo_place(struct ri_topo *topo, int ranks, const int32_t *host_of, const
 int ri_topo_assign_nics(struct ri_topo *topo);
 
 /* reach.c: whether every NIC that was assigned reaches every other, so that ranks may be held to theirs: all are
- * RDMA ports of one link layer and of one network (known or not), or hosts are on the same networks with the NICs
- * that are used.  0 also where there is no memory to find out. */
+ * RDMA ports of one link layer and of one network (known or not), or, without RDMA, hosts are on the same networks with
+ * the NICs that are used.  0 also where there is no memory to find out. */
 int ri_topo_nics_reach(const struct ri_topo *topo);
 
 /* order[i] is the rank at place i of the flat ring: host after host in order of their first ranks, and

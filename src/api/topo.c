@@ -76,7 +76,7 @@ rondo_status_t rondo_topo_of_comm(rondo_comm_t comm, rondo_topo_t *topo)
         return ri_error(RONDO_ERR_ARGUMENT, "%s is NULL", comm ? "topo" : "comm");
     if (!comm->topo)
         return ri_error(RONDO_ERR_UNSUPPORTED, "the communicator knows no topology: RONDO_TOPO (or topo of its "
-                        "config) was off on the first rank of a host");
+                        "config) was off on the first rank of a host, or there was too much of it, which the log says");
     tree = copy(comm->topo);
     return tree ? wrap(tree, topo) : ri_error(RONDO_ERR_MEMORY, "no memory for a topology");
 }

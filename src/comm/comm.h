@@ -23,7 +23,7 @@ struct rondo_comm {
     int rank, size;
     int host_count, host_index, local_rank, local_size;
     int32_t *host;                     /* [size] index of each rank's host */
-    struct ri_topo *topo;              /* of all hosts, ranks placed; NULL: RONDO_TOPO=off */
+    struct ri_topo *topo;              /* of all hosts, ranks placed; NULL: off, or too large */
     int topo_is_described;             /* by RONDO_TOPO: it was not found here */
     struct ri_topo_lanes lanes;        /* of it; all 0 without */
     char near_devices[48];             /* of this rank's NIC, where there is a choice: "mlx5_0:1"; "": none */

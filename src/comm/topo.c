@@ -175,17 +175,21 @@ static int32_t find_numa(const struct ri_topo *topo, int32_t host, int32_t numbe
     return -1;
 }
 
-/* Objects that ranks named. */
-static void find_places(const struct rondo_comm *comm, const struct looks *looks, int32_t *where)
+/* Objects that ranks named; hosts: [host_count] room. */
+static void find_places(const struct rondo_comm *comm, const struct looks *looks, int32_t *hosts, int32_t *where)
 {
+    int count = 0;
+
+    for (int32_t i = 0; i < comm->topo->object_count && count < comm->host_count; i++)
+        if (comm->topo->objects[i].kind == RI_TOPO_HOST)
+            hosts[count++] = i;
     for (int r = 0; r < comm->size; r++) {
         const struct ri_introduction *of = &looks->all[r];
         int alike = looks->first[r] == looks->first[first_rank_of(comm, comm->host[r])];
-        int32_t host = ri_topo_find(comm->topo, -1, RI_TOPO_HOST, comm->host[r]);
 
-        where[r] = of->gpu >= 0 ? find_gpu(comm->topo, host, of, alike) : -1;
+        where[r] = of->gpu >= 0 ? find_gpu(comm->topo, hosts[comm->host[r]], of, alike) : -1;
         if (where[r] < 0 && of->numa >= 0)
-            where[r] = find_numa(comm->topo, host, of->numa);
+            where[r] = find_numa(comm->topo, hosts[comm->host[r]], of->numa);
     }
 }
 
@@ -199,12 +203,12 @@ static int is_natural(const int32_t *order, int size)
 
 static int place_ranks(struct rondo_comm *comm, const struct looks *looks)
 {
-    int32_t *where = malloc((size_t)comm->size * sizeof(*where));
+    int32_t *where = malloc(2 * (size_t)comm->size * sizeof(*where)); /* and a place for each host */
     int err;
 
     comm->order = malloc((size_t)comm->size * sizeof(*comm->order));
     if (where && comm->order) {
-        find_places(comm, looks, where);
+        find_places(comm, looks, where + comm->size, where);
         err = ri_topo_place(comm->topo, comm->size, comm->host, where);
         if (!err)
             err = ri_topo_ring(comm->topo, comm->order);
@@ -212,6 +216,8 @@ static int place_ranks(struct rondo_comm *comm, const struct looks *looks)
         err = ri_error(RONDO_ERR_MEMORY, "no memory for %d ranks", comm->size);
     }
     free(where);
+    if (!err)
+        err = ri_topo_lanes(comm->topo, comm->order, &comm->lanes);
     if (!err && is_natural(comm->order, comm->size)) {
         free(comm->order);
         comm->order = NULL;
@@ -231,16 +237,13 @@ static int32_t used_nic(const struct ri_topo *topo, int32_t host, const char *na
 }
 
 /* A rank is held to its NIC only where its host has several that are used, all reach all, and it sees this one
- * itself. */
+ * itself; of a part that is what its parent knows. */
 static void choose_devices(struct rondo_comm *comm, const struct ri_topo *seen, int32_t own_host)
 {
     const struct ri_topo *topo = comm->topo;
-    int32_t host = ri_topo_host_of(topo, topo->ranks[comm->rank].object), nic = topo->ranks[comm->rank].nic, at;
-    int used = 0;
+    int32_t host = ri_topo_host_of(topo, topo->ranks[comm->rank].object), nic = topo->ranks[comm->rank].nic;
 
-    for (int k = 0; (at = ri_topo_find(topo, host, RI_TOPO_NIC, k)) >= 0; k++)
-        used += ri_topo_nic_is_used(topo, at, NULL);
-    if (used < 2 || comm->host_count < 2 || !ri_topo_nics_reach(topo) ||
+    if (ri_topo_used_nics(topo, host, NULL) < 2 || comm->host_count < 2 || !ri_topo_nics_reach(topo) ||
         used_nic(seen, own_host, topo->objects[nic].name) < 0)
         return;
     if (topo->objects[nic].nic.device[0])
@@ -275,8 +278,6 @@ static int join(struct rondo_comm *comm, const struct looks *looks, const char *
     if (!err)
         err = place_ranks(comm, looks);
     comm->topo_is_described = looks->all[0].described;
-    if (!err)
-        err = ri_topo_lanes(comm->topo, comm->order, &comm->lanes);
     return err;
 }
 
@@ -320,11 +321,10 @@ static int exchange_slices(struct rondo_comm *comm, const struct looks *looks, c
     return err;
 }
 
-static void log_topo(const struct rondo_comm *comm)
+/* What could not be found out of a host its first rank says; it is not exchanged. */
+static void log_notices(const char *line)
 {
-    const char *line = comm->topo ? comm->topo->notices : NULL;
-
-    for (; comm->rank == 0 && line && *line; line += strcspn(line, "\n"), line += *line == '\n')
+    for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
         ri_log(RI_LOG_INFO, "comm", "topology: %.*s", (int)strcspn(line, "\n"), line);
 }
 
@@ -347,9 +347,11 @@ int ri_comm_find_topo(struct rondo_comm *comm, const struct rondo_comm *parent, 
     }
     free(text);
     looks_release(&looks);
-    if (!err && comm->topo) {
+    if (!err && comm->topo && seen)
         choose_devices(comm, seen, ri_view_host(comm, parent, seen));
-        log_topo(comm);
-    }
+    if (!err && comm->rank == 0 && comm->topo)
+        log_notices(comm->topo->notices);
+    if (!err && comm->local_rank == 0 && seen && !parent)
+        log_notices(seen->notices);
     return err;
 }

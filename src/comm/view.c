@@ -89,13 +89,29 @@ static void introduce_place(const struct rondo_comm *comm, const struct rondo_co
     introduce_object(seen, object, mine);
 }
 
-/* Interfaces of containers come and go: those that nobody would use are left out. */
-static void leave_out_virtual(struct ri_topo *topo)
+/* Without their bond its members would count. */
+static int has_members(const struct ri_topo *topo, const char *netdev)
 {
+    for (int32_t i = 0; i < topo->object_count; i++)
+        if (*netdev && strcmp(topo->objects[i].nic.bond, netdev) == 0)
+            return 1;
+    return 0;
+}
+
+/* Interfaces of containers come and go: those that nobody would use are left out. */
+static int leave_out_virtual(struct ri_topo *topo)
+{
+    uint8_t *used = calloc((size_t)topo->object_count + 1, 1);
+
+    if (!used)
+        return ri_error(RONDO_ERR_MEMORY, "no memory for the topology of a host");
+    ri_topo_used_nics(topo, 0, used);
     for (int32_t i = topo->object_count - 1; i > 0; i--)
-        if (topo->objects[i].kind == RI_TOPO_NIC && topo->objects[i].nic.is_virtual &&
-            !ri_topo_nic_is_used(topo, i, NULL))
+        if (topo->objects[i].kind == RI_TOPO_NIC && topo->objects[i].nic.is_virtual && !used[i] &&
+            !has_members(topo, topo->objects[i].nic.netdev))
             ri_topo_remove(topo, i);
+    free(used);
+    return 0;
 }
 
 static void strip_nic(struct ri_topo_nic *nic)
@@ -106,12 +122,13 @@ static void strip_nic(struct ri_topo_nic *nic)
 
 /* What tells hosts apart that are alike, and decides nothing: names, serial numbers, what is free or allowed now.
  * Names of adapters become numbers. */
-static void strip(struct ri_topo *topo)
+static int strip(struct ri_topo *topo)
 {
     char cards[64][sizeof(topo->objects->nic.card)];
-    int count = 0;
+    int count = 0, err = leave_out_virtual(topo);
 
-    leave_out_virtual(topo);
+    if (err)
+        return err;
     free(topo->notices);
     topo->notices = NULL;
     for (int32_t i = 0; i < topo->object_count; i++) {
@@ -134,6 +151,7 @@ static void strip(struct ri_topo *topo)
         if (at < 64)
             snprintf(object->nic.card, sizeof(object->nic.card), "card %d", at);
     }
+    return 0;
 }
 
 int32_t ri_view_host(const struct rondo_comm *comm, const struct rondo_comm *parent, const struct ri_topo *seen)
@@ -148,6 +166,7 @@ int ri_view_introduce(const struct rondo_comm *comm, const struct rondo_comm *pa
 {
     int32_t host = seen ? ri_view_host(comm, parent, seen) : -1;
     struct ri_topo *one;
+    int err;
 
     memset(mine, 0, sizeof(*mine));
     mine->gpu = mine->numa = -1;
@@ -164,9 +183,11 @@ int ri_view_introduce(const struct rondo_comm *comm, const struct rondo_comm *pa
         snprintf(mine->host, sizeof(mine->host), "%s", comm->config.host_id);
     else if (!mine->described && !parent)
         gethostname(mine->host, sizeof(mine->host) - 1);
-    strip(one);
-    *text = ri_topo_pack(one);
+    err = strip(one);
+    *text = err ? NULL : ri_topo_pack(one);
     ri_topo_destroy(one);
+    if (err)
+        return err;
     if (!*text)
         return ri_error(RONDO_ERR_MEMORY, "no memory for the topology of a host");
     mine->bytes = strlen(*text);
