@@ -17,7 +17,11 @@ refuses "size 1000 is refused: give a multiple of 256, by --dims 32:32" -m 1000
 refuses "-i 5 is refused: give an even number" -i 5
 refuses "-x 0 is refused: give 1 or more" -x 0
 refuses "1 rank has nothing" -m 4096
-refuses "goes with --pass forward alone" --peer mpi --pass q-grad
+if "$program" --help | grep -q 'built with MPI: yes'; then
+    refuses "goes with --pass forward alone" --peer mpi --pass q-grad
+else
+    refuses "built without MPI" --peer mpi --pass q-grad
+fi
 names_its_rank
 needs_processes
 ends_without_json
